@@ -1,0 +1,47 @@
+// The analytical model: how long a workload takes on a profile. It knows no tiles and no operators: a workload is instruction counts of
+// the busiest worker, streams with bytes per memory level, dependency chains, and parallel regions.
+//
+//   T = overlap(compute, L1, L2, L3, DRAM) + serial overheads             (ECM: Stengel et al., ICS 2015; roofline: Williams 2009)
+//   compute = max(Σ atoms ÷ rate, loads ÷ ports, stores ÷ ports, instructions ÷ issue width, chain latency × steps)
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hwmodel/profile.h"
+
+namespace rgen::hw {
+
+/// Bytes that one worker moves between a level and the next inner one (index as in Profile::levels).
+struct LevelTraffic {
+  double read_bytes = 0, write_bytes = 0;
+};
+
+/// What the busiest worker executes.
+struct Workload {
+  struct Issue {
+    const Atom* atom;
+    double count;
+  };
+  std::vector<Issue> atoms;                               ///< contraction atoms issued
+  std::vector<std::pair<std::string, double>> functions;  ///< vectors through "add", "exp", … (Profile::cycles)
+  double loads = 0, stores = 0;                           ///< vector memory instructions issued
+  double instructions = 0;                                ///< all of them
+  double chain_steps = 0, chain_latency_ns = 0;           ///< the longest dependency chain: steps × latency
+  std::vector<LevelTraffic> levels;                       ///< one per Profile::levels; [0] is what L1 delivers to registers
+  double tlb_misses = 0;
+  double call_overheads = 0;  ///< number of micro-kernel calls × cycles each, already in ns
+  int workers = 1;            ///< that run at once (they share bandwidth)
+  int regions = 1;            ///< parallel regions (fork and join each)
+};
+
+struct Estimate {
+  double us = 0;
+  double compute_us = 0;
+  std::vector<double> level_us;  ///< one per Profile::levels
+  double overhead_us = 0;        ///< fork, join, call, TLB
+  std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
+};
+/// Post: us is monotone: it never grows when a bandwidth or a rate of the profile grows.
+Estimate estimate(const Workload& workload, const Profile& profile);
+
+}  // namespace rgen::hw

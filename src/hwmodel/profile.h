@@ -1,0 +1,110 @@
+// Profile: the hardware as data. One JSON a device, checked against hwprofiles/schema.json, then semantically.
+// Rates are given per core (CPU) or per SM (GPU) at the clock stated; every figure of the JSON carries value, unit, source
+// (datasheet | measured | estimated) and date; here they are plain numbers in the units named below.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace rgen::hw {
+
+/// Bandwidth seen by one sharer (core or SM) when `sharers` of them pull at once. GB/s = 1e9 bytes/s.
+struct SharedBandwidth {
+  int sharers;
+  double gbs;
+};
+
+/// One level of the memory hierarchy, innermost first: L1, L2, (L3,) DRAM; on a GPU smem, L2, DRAM. Registers are in the profile.
+struct MemoryLevel {
+  std::string name;
+  int64_t capacity_bytes = 0;  ///< of one instance; 0 = unbounded (DRAM)
+  int ways = 0;                ///< associativity; 0 = not applicable (DRAM, shared memory)
+  int line_bytes = 64;         ///< line, sector or transaction
+  int shared_by = 1;           ///< cores (SMs) that share one instance
+  double latency_ns = 0;
+  std::vector<SharedBandwidth> read;  ///< ascending `sharers`; towards the next inner level
+  std::vector<SharedBandwidth> write;
+  double overlap = 0;                  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
+  double read_gbs(int sharers) const;  ///< interpolated, clamped at both ends
+  double write_gbs(int sharers) const;
+};
+
+/// An instruction of the machine: acc[m×n] += a[m×k]·b[k×n] of these types. `lanes` instead of n for elementwise forms.
+struct Atom {
+  std::string name;  ///< row of the emitter's atom table: "fma", "vdpbf16ps", "vpdpbusd", "tdpbf16ps", "tdpbssd", "mma.sync", "wgmma", …
+  DType a = DType::f32, b = DType::f32, acc = DType::f32;
+  int m = 1, n = 1, k = 1;
+  double per_ns = 0;      ///< issued per ns by one core (SM)
+  double latency_ns = 0;  ///< accumulator to accumulator
+};
+
+/// A device profile; immutable once loaded.
+struct Profile {
+  std::string name, title, vendor;
+  enum class Kind : uint8_t { cpu, gpu } kind = Kind::cpu;
+  std::string arch;              ///< "x86-64", "aarch64", "sm_80", …
+  std::vector<std::string> isa;  ///< "avx2","fma","avx512f","avx512bf16","avx512vnni","amx-bf16","neon","dotprod", …
+  std::string march;             ///< value of the compiler's -march for a CPU
+  double ghz = 0;                ///< the clock that rates and latencies refer to
+  int cores = 1;                 ///< cores or SMs
+  int vector_bits = 0;           ///< widest SIMD register; of a GPU: 32-bit × warp
+  int vector_registers = 0;
+  int load_ports = 0;  ///< full-width loads a cycle and core
+  int store_ports = 0;
+  int issue_width = 0;  ///< instructions a cycle and core (micro-ops)
+  std::vector<MemoryLevel> levels;
+  std::vector<Atom> atoms;
+  std::map<std::string, double> cycles;  ///< reciprocal throughput in cycles of one full-width vector:
+                                         ///< "add","mul","div","sqrt","exp","log","tanh","erf","shuffle","convert","gather","int_div"
+  double fork_join_us = 0;               ///< one parallel region over all cores
+  double call_us = 0;                    ///< one kernel call (GPU: a launch)
+  double page_bytes = 4096;
+  int tlb_entries = 0;  ///< first-level data TLB (0: not modelled)
+  double tlb_miss_ns = 0;
+
+  /// GPU only (zero on a CPU).
+  struct Gpu {
+    int warp = 0, max_threads_per_sm = 0, max_blocks_per_sm = 0, max_threads_per_block = 0;
+    int registers_per_sm = 0, max_registers_per_thread = 0, smem_banks = 0;
+    int64_t smem_per_sm = 0, smem_per_block = 0;
+    int schedulers = 0;  ///< warp schedulers an SM
+  } gpu;
+
+  std::string json;  ///< the canonical document (sorted keys), of which `hash` is the content hash
+  std::string hash;  ///< 16 hex digits
+
+  bool has(std::string_view isa_feature) const;
+  const MemoryLevel& level(std::string_view level_name) const;  ///< throws Error{invalid_profile}
+  /// Cycles for a scalar function on one vector; throws Error{invalid_profile} naming the missing figure.
+  double cost(std::string_view function) const;
+  /// The fastest atom that multiplies a×b into acc, or nullptr.
+  const Atom* find_atom(DType a, DType b, DType acc) const;
+};
+
+/// Parses and checks; `origin` names the file. Throws Error{invalid_profile} with the JSON path, the cause and the nearest right key.
+Profile parse_profile(std::string_view json_text, std::string_view origin);
+/// A file; or a shipped name ("a100", "a100.json"); or "host". `cache_dir` keeps the measured host profile ("" = measure every time).
+struct HostOptions {
+  bool measure = true;
+  std::filesystem::path cache_dir;
+};
+Profile load_profile(const std::string& name_or_file, const HostOptions& host = {});
+/// Names of the shipped profiles (compiled into the library), sorted; and one's JSON text.
+std::vector<std::string> shipped_profiles();
+std::optional<std::string> shipped_profile_text(std::string_view name);
+/// This machine: topology and caches by hwloc, ISA by CPUID (HWCAP on Arm), bandwidths and rates measured in <= 3 s when `measure`;
+/// otherwise the detected values and the nearest shipped profile's figures (marked `estimated`).
+std::string host_profile_json(const HostOptions& options);
+/// ISA features this process can execute; the profile's features missing here (empty: its kernels run on this machine).
+std::vector<std::string> host_isa();
+std::vector<std::string> missing_isa(const Profile& profile);
+/// Human-readable differences of two profiles, one line a figure: "levels[1].capacity_bytes: 1048576 → 2097152".
+std::vector<std::string> diff_profiles(const Profile& a, const Profile& b);
+
+}  // namespace rgen::hw
