@@ -1,0 +1,13 @@
+# Warnings, sanitizers and ccache for our own targets. CMAKE_COMPILE_WARNING_AS_ERROR (set by the presets) makes warnings errors.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow)
+if(RGEN_SANITIZE)
+  # One report ends the program: a test must not pass over undefined behaviour.
+  add_compile_options(-fsanitize=${RGEN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${RGEN_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
