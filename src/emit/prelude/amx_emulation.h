@@ -1,0 +1,1 @@
+// amx_emulation

@@ -1,0 +1,187 @@
+// Vector primitives on 8 lanes. Base: AVX2 with FMA and F16C. `#if` picks up AVX-VNNI. Semantics: docs/numerics.md.
+
+//@ @preamble
+#include <immintrin.h>
+constexpr int kLanes = 8;
+typedef float vf __attribute__((vector_size(32)));
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef uint32_t vu __attribute__((vector_size(32)));
+
+//@ vf_set
+INLINE vf vf_set(float x) { return (vf)_mm256_set1_ps(x); }
+//@ vi_set
+INLINE vi vi_set(int32_t x) { return (vi)_mm256_set1_epi32(x); }
+//@ vi_iota
+INLINE vi vi_iota() { return (vi){0, 1, 2, 3, 4, 5, 6, 7}; }
+
+//@ vf_load_f32
+INLINE vf vf_load_f32(const float* p) { return (vf)_mm256_loadu_ps(p); }
+//@ vf_load_f32_n
+INLINE vf vf_load_f32_n(const float* p, int n) {
+  if (__builtin_constant_p(n) && n == kLanes) return vf_load_f32(p);
+  return (vf)_mm256_maskload_ps(p, (__m256i)lanes_in(0, n));
+}
+//@ vf_load_f32_range
+INLINE vf vf_load_f32_range(const float* p, int lo, int hi, float fill) {
+  const vi m = lanes_in(lo, hi);
+  return vf_select(m, (vf)_mm256_maskload_ps(p, (__m256i)m), vf_set(fill));
+}
+//@ vi_load_s32
+INLINE vi vi_load_s32(const int32_t* p) { return (vi)_mm256_loadu_si256((const __m256i*)p); }
+//@ vi_load_s32_n
+INLINE vi vi_load_s32_n(const int32_t* p, int n) {
+  if (__builtin_constant_p(n) && n == kLanes) return vi_load_s32(p);
+  return (vi)_mm256_maskload_epi32((const int*)p, (__m256i)lanes_in(0, n));
+}
+//@ vi_load_s32_range
+INLINE vi vi_load_s32_range(const int32_t* p, int lo, int hi, int32_t fill) {
+  const vi m = lanes_in(lo, hi);
+  return vi_select(m, (vi)_mm256_maskload_epi32((const int*)p, (__m256i)m), vi_set(fill));
+}
+//@ vf_load_bf16
+INLINE vf vf_load_bf16(const uint16_t* p) { return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16); }
+//@ vf_load_f16
+INLINE vf vf_load_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
+//@ vi_load_s8
+INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
+//@ vi_load_u8
+INLINE vi vi_load_u8(const uint8_t* p) { return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
+
+//@ vf_store_f32
+INLINE void vf_store_f32(float* p, vf v) { _mm256_storeu_ps(p, (__m256)v); }
+//@ vf_store_f32_n
+INLINE void vf_store_f32_n(float* p, vf v, int n) {
+  if (__builtin_constant_p(n) && n == kLanes) return vf_store_f32(p, v);
+  _mm256_maskstore_ps(p, (__m256i)lanes_in(0, n), (__m256)v);
+}
+//@ vi_store_s32
+INLINE void vi_store_s32(int32_t* p, vi v) { _mm256_storeu_si256((__m256i*)p, (__m256i)v); }
+//@ vi_store_s32_n
+INLINE void vi_store_s32_n(int32_t* p, vi v, int n) {
+  if (__builtin_constant_p(n) && n == kLanes) return vi_store_s32(p, v);
+  _mm256_maskstore_epi32((int*)p, (__m256i)lanes_in(0, n), (__m256i)v);
+}
+//@ vf_stream_f32
+/// Past the caches; p is aligned to 64 bytes. `stream_fence` before another thread reads.
+INLINE void vf_stream_f32(float* p, vf v) { _mm256_stream_ps(p, (__m256)v); }
+//@ stream_fence
+INLINE void stream_fence() { _mm_sfence(); }
+//@ bits_bf16
+/// The bf16 nearest to each lane, ties to even, in the upper half; the lower half is garbage.
+INLINE vu bits_bf16(vf v) {
+  const vu u = (vu)v;
+  return v == v ? u + 0x7fff + (u >> 16 & 1) : u | 0x400000;
+}
+//@ vf_store_bf16
+INLINE void vf_store_bf16(uint16_t* p, vf v) {
+  const __m256i words = (__m256i)(bits_bf16(v) >> 16);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
+  _mm_storeu_si128((__m128i*)p, _mm256_castsi256_si128(packed));
+}
+//@ vf_round_bf16
+INLINE vf vf_round_bf16(vf v) { return (vf)(bits_bf16(v) & 0xffff0000u); }
+//@ narrow_f16
+INLINE __m128i narrow_f16(vf v) { return _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+//@ vf_store_f16
+INLINE void vf_store_f16(uint16_t* p, vf v) { _mm_storeu_si128((__m128i*)p, narrow_f16(v)); }
+//@ vf_round_f16
+INLINE vf vf_round_f16(vf v) { return (vf)_mm256_cvtph_ps(narrow_f16(v)); }
+//@ narrow_s16
+INLINE __m128i narrow_s16(vi v) {
+  const __m256i packed = _mm256_packs_epi32((__m256i)v, (__m256i)v);
+  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+}
+//@ vi_store_s8
+INLINE void vi_store_s8(int8_t* p, vi v) {
+  const __m128i h = narrow_s16(v);
+  _mm_storel_epi64((__m128i*)p, _mm_packs_epi16(h, h));
+}
+//@ vi_store_u8
+INLINE void vi_store_u8(uint8_t* p, vi v) {
+  const __m128i h = narrow_s16(v);
+  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(h, h));
+}
+
+//@ gather_bits
+/// Lanes of 32 bits at p[i * stride] where the mask is set, `other` elsewhere.
+INLINE __m256i gather_bits(const void* p, int64_t stride, __m256i m, __m256i other) {
+  const __m256i iota = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  if (stride >= -(1 << 28) && stride < (1 << 28))  // the largest index fits 32 bits
+    return _mm256_mask_i32gather_epi32(other, (const int*)p, _mm256_mullo_epi32(iota, _mm256_set1_epi32((int)stride)), m, 4);
+  const __m256i low = _mm256_set_epi64x(3 * stride, 2 * stride, stride, 0);
+  const int* high = (const int*)p + 4 * stride;
+  const __m128i a = _mm256_mask_i64gather_epi32(_mm256_castsi256_si128(other), (const int*)p, low, _mm256_castsi256_si128(m), 4);
+  const __m128i b = _mm256_mask_i64gather_epi32(_mm256_extracti128_si256(other, 1), high, low, _mm256_extracti128_si256(m, 1), 4);
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+}
+//@ gather_all
+/// A full gather; strides 0, 1 and 2 known at compile time need none. Stride 2 reads p[0 … 14], nothing beyond.
+INLINE __m256i gather_all(const void* p, int64_t stride) {
+  const int32_t* q = (const int32_t*)p;
+  if (__builtin_constant_p(stride) && stride == 0) return _mm256_set1_epi32(*q);
+  if (__builtin_constant_p(stride) && stride == 1) return _mm256_loadu_si256((const __m256i*)q);
+  if (__builtin_constant_p(stride) && stride == 2) {
+    const vi a = (vi)_mm256_loadu_si256((const __m256i*)q), b = (vi)_mm256_loadu_si256((const __m256i*)(q + 7));
+    return (__m256i)__builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+  }
+  return gather_bits(p, stride, _mm256_set1_epi32(-1), _mm256_setzero_si256());
+}
+//@ vf_gather_f32
+INLINE vf vf_gather_f32(const float* p, int64_t stride) { return (vf)gather_all(p, stride); }
+//@ vf_gather_f32_n
+INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) {
+  return (vf)gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
+}
+//@ vf_gather_f32_range
+INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, float fill) {
+  return (vf)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vf_set(fill));
+}
+//@ vi_gather_s32
+INLINE vi vi_gather_s32(const int32_t* p, int64_t stride) { return (vi)gather_all(p, stride); }
+//@ vi_gather_s32_n
+INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) {
+  return (vi)gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
+}
+//@ vi_gather_s32_range
+INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, int32_t fill) {
+  return (vi)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vi_set(fill));
+}
+
+//@ vf_fma
+INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+//@ vf_max
+INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+//@ vf_min
+INLINE vf vf_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+//@ vi_max
+INLINE vi vi_max(vi a, vi b) { return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+//@ vi_min
+INLINE vi vi_min(vi a, vi b) { return (vi)_mm256_min_epi32((__m256i)a, (__m256i)b); }
+//@ vi_abs
+INLINE vi vi_abs(vi a) { return (vi)_mm256_abs_epi32((__m256i)a); }
+//@ vf_floor
+INLINE vf vf_floor(vf a) { return (vf)_mm256_floor_ps((__m256)a); }
+//@ vf_round
+INLINE vf vf_round(vf a) { return (vf)_mm256_round_ps((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+//@ vf_sqrt
+INLINE vf vf_sqrt(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+//@ vf_select
+INLINE vf vf_select(vi cond, vf a, vf b) { return (vf)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)cond); }
+//@ vi_select
+INLINE vi vi_select(vi cond, vi a, vi b) { return (vi)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)cond); }
+//@ vi_from_vf_rne
+INLINE vi vi_from_vf_rne(vf a) {  // the conversion gives INT32_MIN to all it cannot represent
+  const vi r = (vi)_mm256_cvtps_epi32((__m256)a) & (vi)(a == a);
+  return r ^ (vi)(a >= vf_set(2147483648.f));  // INT32_MIN -> INT32_MAX
+}
+//@ vf_from_vi
+INLINE vf vf_from_vi(vi a) { return (vf)_mm256_cvtepi32_ps((__m256i)a); }
+
+//@ fold
+/// All lanes combined by `op` in tree order: 4 apart, 2, 1.
+template <class V, class Op>
+INLINE V fold(V v, Op op) {
+  v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+  return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+}
