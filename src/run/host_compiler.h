@@ -13,8 +13,9 @@ struct Compiler {
   bool openmp = false;  ///< a probe program with -fopenmp linked (probed once per compiler, then kept with the cache)
 };
 /// `preferred`: a name or path; "" tries c++, g++, clang++ in PATH order given by `search_path` (colon-separated).
+/// `memory`: a folder that keeps what probing found, per compiler binary; "" probes every time (about 0.2 s).
 /// Throws Error{toolchain} that names what was looked for.
-Compiler find_compiler(const std::string& preferred, const std::string& search_path);
+Compiler find_compiler(const std::string& preferred, const std::string& search_path, const std::filesystem::path& memory = {});
 
 enum class Output { shared_library, object };
 /// Compiles `source` to `output` (atomically replaced; no partial file on any failure). `flags` are passed through;

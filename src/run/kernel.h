@@ -50,7 +50,8 @@ class Module {
 };
 
 /// A pool of `count` threads (the caller is one of them) behind an rgen_threads; spins briefly, then sleeps. Tasks of one run are
-/// handed out by an atomic counter. Each worker may be pinned to a core of the caller's affinity mask.
+/// handed out by an atomic counter. Each worker may be pinned to a core of the caller's affinity mask. Safe to share: a run that finds
+/// the pool busy (a second thread, or a task of this pool) does its tasks on the calling thread.
 class ThreadPool {
  public:
   explicit ThreadPool(int count, bool pin = false);

@@ -1,0 +1,40 @@
+#include "run/kernel.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace rgen::run {
+
+std::shared_ptr<Module> Module::open(const std::filesystem::path& so) {
+  // A name without '/' would be looked for in the system's library path.
+  void* handle = dlopen(std::filesystem::absolute(so).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* why = dlerror();
+    throw Error(ErrorCode::toolchain, std::string("cannot be loaded: ") + (why ? why : "unknown cause"), so.string());
+  }
+  return std::shared_ptr<Module>(new Module(handle));
+}
+
+void* Module::symbol(const std::string& name) const {
+  void* s = dlsym(handle_, name.c_str());
+  if (!s) throw Error(ErrorCode::toolchain, "the compiled kernel has no symbol '" + name + "'");
+  return s;
+}
+
+Module::~Module() { dlclose(handle_); }
+
+Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+  void* p = nullptr;
+  if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0) throw std::bad_alloc();
+  std::memset(p, 0, bytes);
+  data_.reset(p);
+}
+
+void Buffer::Free::operator()(void* p) const { free(p); }
+
+}  // namespace rgen::run

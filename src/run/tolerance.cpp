@@ -1,0 +1,143 @@
+#include "run/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "run/element.h"
+
+namespace rgen::run {
+
+namespace {
+
+using namespace ir;
+
+/// A value on the way to an output: its roundings, whether it is an integer in both the reference and the kernel, and the steps between
+/// integers by which it may be off (ErrorBound).
+struct Value {
+  double roundings = 0;
+  bool integer = false;
+  double steps = 0;
+};
+
+/// Polynomials and approximations of the emitted vector math: 4 ulp, each two unit roundoffs.
+constexpr double function_roundings = 8;
+
+/// Products in reduced precision round their operands first (in f32 roundoffs): tf32 keeps 11 bits, three bf16 parts lose the low·low one.
+double product_roundings(Math math) {
+  switch (math) {
+    case Math::ieee:
+      return 1;
+    case Math::tf32:
+      return 2 * 0x1p13 + 1;
+    case Math::bf16x3:
+      return 0x1p9;
+  }
+  return 1;
+}
+
+/// A sum of n terms in any order. n roundings are the worst case; rounding errors are independent, and random walks stay within
+/// twice their root.
+double sum_roundings(double n) { return std::min(n, 2 * std::sqrt(n)); }
+
+class Analysis {
+ public:
+  Analysis(const TensorProgram& program, const std::vector<int64_t>& dim_values) : program_(program), tensors_(program.tensors.size()) {
+    for (size_t t = 0; t < tensors_.size(); ++t) tensors_[t].integer = !is_float(program.tensors[t].dtype);
+    for (const Stage& stage : program.stages) tensors_[size_t(stage.output)] = reduced(stage, dim_values);
+  }
+  const std::vector<Value>& tensors() const { return tensors_; }
+
+ private:
+  Value reduced(const Stage& stage, const std::vector<int64_t>& dim_values) const {
+    const Value body = value(*stage.body);
+    double n = 1;
+    for (size_t a = size_t(stage.n_out); a < stage.axes.size(); ++a) n *= double(stage.axes[a].extent.eval(dim_values));
+    if (stage.reduce == ReduceOp::sum && !body.integer) return {body.roundings + sum_roundings(n), false, body.steps};
+    if (stage.reduce == ReduceOp::prod && !body.integer) return {n * (body.roundings + 1), false, body.steps};
+    return body;
+  }
+
+  Value value(const Expr& e) const {
+    return std::visit(
+        overloaded{[&](const Const& c) { return constant_value(c.value); },
+                   [&](const Access& a) {
+                     Value v = tensors_[size_t(a.tensor)];
+                     if (a.out_of_bounds) v = joined(v, constant_value(*a.out_of_bounds));
+                     return v;
+                   },
+                   [&](const IndexValue&) {
+                     return Value{0, true};
+                   },
+                   [&](const Unary& u) { return unary_value(u); }, [&](const Binary& b) { return binary_value(b); },
+                   [&](const Select& s) { return joined(value(*s.yes), value(*s.no)); }, [&](const Cast& c) { return cast_value(c); }},
+        e.node);
+  }
+
+  static Value constant_value(double c) {
+    const bool exact = std::isinf(c) || double(float(c)) == c;
+    return {exact ? 0.0 : 1.0, std::isinf(c) || std::floor(c) == c};
+  }
+  /// Either of two values.
+  static Value joined(Value x, Value y) { return {std::max(x.roundings, y.roundings), x.integer && y.integer, std::max(x.steps, y.steps)}; }
+  static double factor(const Expr& e) {
+    const auto* c = std::get_if<Const>(&e.node);
+    return c ? std::abs(c->value) : 1;
+  }
+
+  Value unary_value(const Unary& u) const {
+    const Value x = value(*u.x);
+    switch (u.op) {
+      case UnaryOp::neg:
+      case UnaryOp::abs:
+      case UnaryOp::floor:
+        return x;
+      case UnaryOp::sqrt:
+        return {x.roundings + 1, false, x.steps};
+      default:
+        return {x.roundings + function_roundings, false, x.steps};
+    }
+  }
+
+  Value binary_value(const Binary& b) const {
+    const Value x = value(*b.x), y = value(*b.y);
+    const Value both = joined(x, y);
+    switch (b.op) {
+      case BinaryOp::add:
+      case BinaryOp::sub:
+        return {both.integer ? both.roundings : both.roundings + 1, both.integer, x.steps + y.steps};
+      case BinaryOp::mul:
+        return {both.integer ? both.roundings : x.roundings + y.roundings + product_roundings(program_.math), both.integer,
+                std::max(x.steps * factor(*b.y), y.steps * factor(*b.x))};
+      case BinaryOp::div:
+        return {x.roundings + y.roundings + 2, false, x.steps / factor(*b.y)};
+      case BinaryOp::pow:
+        return {x.roundings + y.roundings + 2 * function_roundings, false, both.steps};
+      case BinaryOp::min:
+      case BinaryOp::max:
+        return both;
+      default:  // comparisons
+        return {both.roundings, true};
+    }
+  }
+
+  Value cast_value(const Cast& c) const {
+    const Value x = value(*c.x);
+    if (!is_float(c.dtype)) return {x.roundings, x.integer, x.integer ? x.steps : 1};
+    const double rounded = c.dtype == DType::f32 ? 0 : unit_roundoff(c.dtype) / unit_roundoff(DType::f32);
+    return {x.roundings + rounded, x.integer && rounded == 0, x.steps};
+  }
+
+  const TensorProgram& program_;
+  std::vector<Value> tensors_;
+};
+
+}  // namespace
+
+std::vector<ErrorBound> error_bounds(const TensorProgram& program, const std::vector<int64_t>& dim_values) {
+  const Analysis analysis(program, dim_values);
+  std::vector<ErrorBound> bounds;
+  for (const Value& v : analysis.tensors()) bounds.push_back({v.steps, v.integer ? 0 : v.roundings});
+  return bounds;
+}
+
+}  // namespace rgen::run
