@@ -42,6 +42,8 @@ INLINE vi vi_load_s32_range(const int32_t* p, int lo, int hi, int32_t fill) {
 INLINE vf vf_load_bf16(const uint16_t* p) { return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16); }
 //@ vf_load_f16
 INLINE vf vf_load_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
+//@ vf_bcast_f16
+INLINE vf vf_bcast_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_set1_epi16((short)*p)); }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
 //@ vi_load_u8

@@ -8,13 +8,22 @@ typedef float vf __attribute__((vector_size(64)));
 typedef int32_t vi __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
 
+//@ vf_set
+INLINE vf vf_set(float x) { return (vf)_mm512_set1_ps(x); }
+//@ vi_set
+INLINE vi vi_set(int32_t x) { return (vi)_mm512_set1_epi32(x); }
+//@ vi_iota
+INLINE vi vi_iota() { return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 //@ mask_n
 INLINE __mmask16 mask_n(int n) { return (__mmask16)((1u << n) - 1u); }
 //@ mask_range
 INLINE __mmask16 mask_range(int lo, int hi) {
-  lo = lo < 0 ? 0 : lo > 16 ? 16 : lo;
-  hi = hi < 0 ? 0 : hi > 16 ? 16 : hi;
-  return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
+  if (__builtin_constant_p(lo) && __builtin_constant_p(hi)) {
+    const int from = lo < 0 ? 0 : lo > 16 ? 16 : lo, to = hi < 0 ? 0 : hi > 16 ? 16 : hi;
+    return (__mmask16)(((1u << to) - 1u) & ~((1u << from) - 1u));
+  }
+  const __m512i i = (__m512i)vi_iota();
+  return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(i, _mm512_set1_epi32(lo)), i, _mm512_set1_epi32(hi));
 }
 
 //@ vf_load_f32
@@ -38,6 +47,8 @@ INLINE vf vf_load_bf16_range(const uint16_t* p, int lo, int hi, float fill) {
 }
 //@ vf_load_f16
 INLINE vf vf_load_f16(const uint16_t* p) { return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
+//@ vf_bcast_f16
+INLINE vf vf_bcast_f16(const uint16_t* p) { return (vf)_mm512_cvtph_ps(_mm256_set1_epi16((short)*p)); }
 //@ vf_load_f16_n
 INLINE vf vf_load_f16_n(const uint16_t* p, int n) { return (vf)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask_n(n), p)); }
 //@ vf_load_f16_range
@@ -75,7 +86,7 @@ INLINE vi vi_load_u8_range(const uint8_t* p, int lo, int hi, int32_t fill) {
 //@ gather_bits
 /// Lanes of 32 bits at p[i * stride] where the mask is set, `other` elsewhere.
 INLINE __m512i gather_bits(const void* p, int64_t stride, __mmask16 m, __m512i other) {
-  const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i iota = (__m512i)vi_iota();
   if (stride >= -(1 << 27) && stride < (1 << 27))  // the largest index fits 32 bits
     return _mm512_mask_i32gather_epi32(other, m, _mm512_mullo_epi32(iota, _mm512_set1_epi32((int)stride)), p, 4);
   const __m512i step = _mm512_set1_epi64(stride);
@@ -167,7 +178,7 @@ INLINE void vi_store_u8_n(uint8_t* p, vi v, int n) { _mm_mask_storeu_epi8(p, mas
 
 //@ scatter_bits
 INLINE void scatter_bits(void* p, int64_t stride, __m512i v, __mmask16 m) {
-  const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i iota = (__m512i)vi_iota();
   if (stride >= -(1 << 27) && stride < (1 << 27))
     return _mm512_mask_i32scatter_epi32(p, m, _mm512_mullo_epi32(iota, _mm512_set1_epi32((int)stride)), v, 4);
   const __m512i step = _mm512_set1_epi64(stride);
@@ -185,12 +196,6 @@ INLINE void vi_scatter_s32(int32_t* p, int64_t stride, vi v) { scatter_bits(p, s
 //@ vi_scatter_s32_n
 INLINE void vi_scatter_s32_n(int32_t* p, int64_t stride, vi v, int n) { scatter_bits(p, stride, (__m512i)v, mask_n(n)); }
 
-//@ vf_set
-INLINE vf vf_set(float x) { return (vf)_mm512_set1_ps(x); }
-//@ vi_set
-INLINE vi vi_set(int32_t x) { return (vi)_mm512_set1_epi32(x); }
-//@ vi_iota
-INLINE vi vi_iota() { return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 //@ vf_max

@@ -1,24 +1,28 @@
 // Stores written once for any number of lanes; see memory_loads.h.
 
 //@ write_lanes
-/// p[i * stride] = t[i] for i < n; nothing else is touched.
+/// p[i] = t[i] for i < n, by powers of two: no call, and straight-line code for a constant n.
 template <class T>
-INLINE void write_lanes(T* p, int64_t stride, const T* t, int n) {
-  if (__builtin_constant_p(stride) && stride == 1) {
-    if (n == kLanes)
-      __builtin_memcpy(p, t, kLanes * sizeof(T));
-    else
-      copy_lanes(p, t, n);
-  } else {
-    for (int i = 0; i < n; ++i) p[i * stride] = t[i];
-  }
+INLINE void write_lanes(T* p, const T* t, int n) {
+  if (n == kLanes) return (void)__builtin_memcpy(p, t, kLanes * sizeof(T));
+  int i = 0;
+  if (n & 8) __builtin_memcpy(p, t, 8 * sizeof(T)), i = 8;
+  if (n & 4) __builtin_memcpy(p + i, t + i, 4 * sizeof(T)), i += 4;
+  if (n & 2) __builtin_memcpy(p + i, t + i, 2 * sizeof(T)), i += 2;
+  if (n & 1) __builtin_memcpy(p + i, t + i, sizeof(T));
+}
+//@ write_strided
+/// p[i * stride] = t[i] for i < n, in this order; nothing else is touched.
+template <class T>
+INLINE void write_strided(T* p, int64_t stride, const T* t, int n) {
+  for (int i = 0; i < n; ++i) p[i * stride] = t[i];
 }
 
 //@ vf_store_f32_n
 INLINE void vf_store_f32_n(float* p, vf v, int n) {
   float t[kLanes];
   vf_store_f32(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vf_scatter_f32
 INLINE void vf_scatter_f32(float* p, int64_t stride, vf v) { vf_scatter_f32_n(p, stride, v, kLanes); }
@@ -26,14 +30,14 @@ INLINE void vf_scatter_f32(float* p, int64_t stride, vf v) { vf_scatter_f32_n(p,
 INLINE void vf_scatter_f32_n(float* p, int64_t stride, vf v, int n) {
   float t[kLanes];
   vf_store_f32(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vf_store_bf16_n
 INLINE void vf_store_bf16_n(uint16_t* p, vf v, int n) {
   uint16_t t[kLanes];
   vf_store_bf16(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vf_scatter_bf16
 INLINE void vf_scatter_bf16(uint16_t* p, int64_t stride, vf v) { vf_scatter_bf16_n(p, stride, v, kLanes); }
@@ -41,14 +45,14 @@ INLINE void vf_scatter_bf16(uint16_t* p, int64_t stride, vf v) { vf_scatter_bf16
 INLINE void vf_scatter_bf16_n(uint16_t* p, int64_t stride, vf v, int n) {
   uint16_t t[kLanes];
   vf_store_bf16(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vf_store_f16_n
 INLINE void vf_store_f16_n(uint16_t* p, vf v, int n) {
   uint16_t t[kLanes];
   vf_store_f16(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vf_scatter_f16
 INLINE void vf_scatter_f16(uint16_t* p, int64_t stride, vf v) { vf_scatter_f16_n(p, stride, v, kLanes); }
@@ -56,14 +60,14 @@ INLINE void vf_scatter_f16(uint16_t* p, int64_t stride, vf v) { vf_scatter_f16_n
 INLINE void vf_scatter_f16_n(uint16_t* p, int64_t stride, vf v, int n) {
   uint16_t t[kLanes];
   vf_store_f16(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vi_store_s32_n
 INLINE void vi_store_s32_n(int32_t* p, vi v, int n) {
   int32_t t[kLanes];
   vi_store_s32(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vi_scatter_s32
 INLINE void vi_scatter_s32(int32_t* p, int64_t stride, vi v) { vi_scatter_s32_n(p, stride, v, kLanes); }
@@ -71,14 +75,14 @@ INLINE void vi_scatter_s32(int32_t* p, int64_t stride, vi v) { vi_scatter_s32_n(
 INLINE void vi_scatter_s32_n(int32_t* p, int64_t stride, vi v, int n) {
   int32_t t[kLanes];
   vi_store_s32(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vi_store_s8_n
 INLINE void vi_store_s8_n(int8_t* p, vi v, int n) {
   int8_t t[kLanes];
   vi_store_s8(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vi_scatter_s8
 INLINE void vi_scatter_s8(int8_t* p, int64_t stride, vi v) { vi_scatter_s8_n(p, stride, v, kLanes); }
@@ -86,14 +90,14 @@ INLINE void vi_scatter_s8(int8_t* p, int64_t stride, vi v) { vi_scatter_s8_n(p, 
 INLINE void vi_scatter_s8_n(int8_t* p, int64_t stride, vi v, int n) {
   int8_t t[kLanes];
   vi_store_s8(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vi_store_u8_n
 INLINE void vi_store_u8_n(uint8_t* p, vi v, int n) {
   uint8_t t[kLanes];
   vi_store_u8(t, v);
-  write_lanes(p, 1, t, n);
+  write_lanes(p, t, n);
 }
 //@ vi_scatter_u8
 INLINE void vi_scatter_u8(uint8_t* p, int64_t stride, vi v) { vi_scatter_u8_n(p, stride, v, kLanes); }
@@ -101,7 +105,7 @@ INLINE void vi_scatter_u8(uint8_t* p, int64_t stride, vi v) { vi_scatter_u8_n(p,
 INLINE void vi_scatter_u8_n(uint8_t* p, int64_t stride, vi v, int n) {
   uint8_t t[kLanes];
   vi_store_u8(t, v);
-  write_lanes(p, stride, t, n);
+  write_strided(p, stride, t, n);
 }
 
 //@ vf_store_s32

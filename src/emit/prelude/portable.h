@@ -1,4 +1,4 @@
-// Vector primitives on 4 lanes in GCC's and Clang's vector extensions, for any machine. Semantics: docs/numerics.md.
+// Vector primitives on 4 lanes in GCC's and Clang's vector extensions, for any little-endian machine. Semantics: docs/numerics.md.
 
 //@ @preamble
 constexpr int kLanes = 4;
@@ -44,6 +44,8 @@ INLINE vf widen_f16(vu h) {
 }
 //@ vf_load_f16
 INLINE vf vf_load_f16(const uint16_t* p) { return widen_f16(__builtin_convertvector(load_as<v4u16>(p), vu)); }
+//@ vf_bcast_f16
+INLINE vf vf_bcast_f16(const uint16_t* p) { return widen_f16((vu)vi_set(*p)); }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return __builtin_convertvector(load_as<v4s8>(p), vi); }
 //@ vi_load_u8
