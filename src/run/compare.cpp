@@ -15,20 +15,21 @@ namespace {
 /// Accounts for what the analysis does not follow (fused and reassociated forms, online rescaling).
 constexpr double safety = 2;
 
-/// The largest allowed |got − want|; `bound` and `magnitude` as in tolerance.h.
-double allowed_error(double want, double magnitude, const ErrorBound& bound, DType out) {
-  const double u = unit_roundoff(DType::f32);
+/// The largest allowed |got − want| on the side where `got` lies; `bound` and `magnitude` as in tolerance.h.
+double allowed_error(double want, double got, double magnitude, const ErrorBound& bound, DType out) {
+  if (!std::isfinite(magnitude)) magnitude = std::abs(want);
+  // 2^-126: kernels may flush subnormals to zero.
   const double computed =
-      bound.steps + safety * bound.roundings * (u * magnitude + 0x1p-126);  // the second term: kernels may flush subnormals to zero
+      bound.roundings > 0 ? safety * bound.roundings * (unit_roundoff(DType::f32) * magnitude + 0x1p-126) + bound.steps : bound.steps;
   if (is_float(out)) {
     const FloatFormat f = format_of(out);
     const double half_smallest = std::ldexp(1.0, f.min_exponent - f.bits);
     return computed + unit_roundoff(out) * (std::abs(want) + computed) + half_smallest;
   }
-  // An error before the rounding to an integer can only move it to the neighbour.
   if (bound.steps > 0) return bound.steps;
-  const double low = round_integer(want - computed, out), high = round_integer(want + computed, out), rounded = round_integer(want, out);
-  return std::min(1.0, std::max(high - rounded, rounded - low));
+  // An error before the rounding to an integer can only move it to the neighbour, and only near a tie.
+  const double rounded = round_integer(want, out), limit = round_integer(got > rounded ? want + computed : want - computed, out);
+  return std::min(1.0, std::abs(limit - rounded));
 }
 
 std::string position(const std::string& name, const std::vector<int64_t>& at) {
@@ -57,7 +58,7 @@ void compare_output(const ir::Tensor& tensor, const Layout& layout, const ErrorB
     const double exact = wants[size_t(flat)];
     const double want = is_float(tensor.dtype) ? exact : round_integer(exact, tensor.dtype);
     const double got = load_element(output.data(), layout.offset(flat), tensor.dtype);
-    const double allowed = allowed_error(exact, magnitudes[size_t(flat)], bound, tensor.dtype);
+    const double allowed = allowed_error(exact, got, magnitudes[size_t(flat)], bound, tensor.dtype);
     double error = std::abs(got - want), excess;
     if (std::isnan(want) || std::isnan(got)) {
       error = 0;
@@ -66,7 +67,7 @@ void compare_output(const ir::Tensor& tensor, const Layout& layout, const ErrorB
       if (!std::isfinite(error)) error = 0;  // an infinity that both have, or an overflow of the output's type
       excess = 0;
     } else {
-      excess = error <= allowed ? error / allowed : std::isfinite(error) && allowed > 0 ? error / allowed : INFINITY;
+      excess = std::isfinite(error) && allowed > 0 ? error / allowed : INFINITY;
     }
     if (std::isfinite(want)) largest_want = std::max(largest_want, std::abs(want));
     if (std::isfinite(error)) largest_error = std::max(largest_error, error);

@@ -21,7 +21,7 @@ uint64_t mix(uint64_t x) {
 /// Nearly normal with mean 0 and variance 1: the sum of four 16-bit uniforms (Irwin-Hall), at most 3.46 in magnitude.
 double normal(uint64_t bits) {
   const int64_t sum = int64_t(bits & 0xffff) + int64_t((bits >> 16) & 0xffff) + int64_t((bits >> 32) & 0xffff) + int64_t(bits >> 48);
-  constexpr double scale = 0x1.bb67ae8584caap-17;  // sqrt(3) · 2^-17 = 1 / sqrt(4 · 2^32 / 12)
+  constexpr double scale = 0x1.bb67ae8584caap-16;  // sqrt(3) · 2^-16 = 1 / sqrt(4 · 2^32 / 12)
   return double(sum - 2 * 65535) * scale;
 }
 
