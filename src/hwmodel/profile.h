@@ -31,7 +31,7 @@ struct MemoryLevel {
   std::vector<SharedBandwidth> read;  ///< ascending `sharers`; towards the next inner level
   std::vector<SharedBandwidth> write;
   double overlap = 0;                  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
-  double read_gbs(int sharers) const;  ///< interpolated, clamped at both ends
+  double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;
 };
 
@@ -42,6 +42,7 @@ struct Atom {
   int m = 1, n = 1, k = 1;
   double per_ns = 0;      ///< issued per ns by one core (SM)
   double latency_ns = 0;  ///< accumulator to accumulator
+  bool tf32 = false;      ///< rounds f32 operands to tf32: only under `math` tf32
 };
 
 /// A device profile; immutable once loaded.
@@ -83,7 +84,7 @@ struct Profile {
   const MemoryLevel& level(std::string_view level_name) const;  ///< throws Error{invalid_profile}
   /// Cycles for a scalar function on one vector; throws Error{invalid_profile} naming the missing figure.
   double cost(std::string_view function) const;
-  /// The fastest atom that multiplies a×b into acc, or nullptr.
+  /// The atom with the most products a ns for a×b into acc, or nullptr; never one that rounds its operands to tf32.
   const Atom* find_atom(DType a, DType b, DType acc) const;
 };
 
@@ -104,7 +105,7 @@ std::string host_profile_json(const HostOptions& options);
 /// ISA features this process can execute; the profile's features missing here (empty: its kernels run on this machine).
 std::vector<std::string> host_isa();
 std::vector<std::string> missing_isa(const Profile& profile);
-/// Human-readable differences of two profiles, one line a figure: "levels[1].capacity_bytes: 1048576 → 2097152".
+/// Human-readable differences of two profiles, one line a figure: "levels[L2].capacity: 1 MiB → 2 MiB".
 std::vector<std::string> diff_profiles(const Profile& a, const Profile& b);
 
 }  // namespace rgen::hw
