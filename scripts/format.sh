@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mode=(-i)
 [ "${1:-}" != --check ] || mode=(--dry-run -Werror)
-find src include tools tests bench examples \( -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.c' \) -print0 |
+find . \( -path ./build -o -path ./.git \) -prune -o \( -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.c' \) -print0 |
   xargs -0 clang-format-14 --style=file "${mode[@]}"
