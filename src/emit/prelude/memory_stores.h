@@ -6,8 +6,8 @@ template <class T>
 INLINE void write_lanes(T* p, const T* t, int n) {
   if (n == kLanes) return (void)__builtin_memcpy(p, t, kLanes * sizeof(T));
   int i = 0;
-  if (n & 8) __builtin_memcpy(p, t, 8 * sizeof(T)), i = 8;
-  if (n & 4) __builtin_memcpy(p + i, t + i, 4 * sizeof(T)), i += 4;
+  if (kLanes > 8 && n & 8) __builtin_memcpy(p, t, 8 * sizeof(T)), i = 8;
+  if (kLanes > 4 && n & 4) __builtin_memcpy(p + i, t + i, 4 * sizeof(T)), i += 4;
   if (n & 2) __builtin_memcpy(p + i, t + i, 2 * sizeof(T)), i += 2;
   if (n & 1) __builtin_memcpy(p + i, t + i, sizeof(T));
 }
