@@ -8,17 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "../../include/rgen/threads.h"
 #include "ir/ir.h"
-
-extern "C" {
-/// The caller's parallel-for (contract, section 3).
-struct rgen_threads {
-  uint32_t size;
-  int32_t count;
-  void* ctx;
-  void (*run)(void* ctx, int64_t n, void (*task)(void* arg, int64_t i), void* arg);
-};
-}
 
 namespace rgen::run {
 

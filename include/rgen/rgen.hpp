@@ -1,0 +1,230 @@
+// rgen in C++: a tensor program and a hardware profile in, a kernel out.
+//
+//   rgen::Program mm = rgen::Program::expression("C[m,n] = sum(k | A[m,k]*B[k,n])", {{"m", 128}, {"n", 128}, {"k", 128}});
+//   rgen::Kernel kernel = rgen::compile(mm, rgen::Profile::load("host"));
+//   kernel.run({a, b, c});
+//
+// Objects are immutable handles: cheap to copy, shared freely between threads. Nothing here prints, reads the environment or keeps state
+// of the process; folders and search paths are arguments. Failures throw rgen::Error.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rgen/error.h"
+#include "rgen/threads.h"
+
+namespace rgen {
+
+std::string version();
+
+/// One argument of a kernel. Strides in elements; dtype is "f32", "f16", "bf16", "s8", "u8" or "s32".
+struct TensorInfo {
+  std::string name, dtype;
+  std::vector<int64_t> shape, strides;
+  bool constant = false;  ///< an input that may be packed once
+};
+
+/// What is computed (docs: the spec).
+class Program {
+ public:
+  /// One program of a JSON document; `name` picks one of several. `origin` names the document in errors.
+  static Program parse(std::string_view json, std::string_view origin = "spec", std::string_view name = {});
+  /// The short form: statements separated by ';' with the extents of their axes; inputs are f32.
+  static Program expression(std::string_view statements, const std::map<std::string, int64_t>& extents);
+
+  const std::string& name() const;
+  std::string json() const;  ///< as a tensor expression; parse(json()) is the same program
+  std::vector<TensorInfo> inputs() const;
+  std::vector<TensorInfo> outputs() const;
+
+  struct Impl;
+  explicit Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// An entry of a document: errors in it appear when it is built, so that the others still can be.
+struct SpecEntry {
+  std::string name;  ///< "" when it has none
+  std::function<Program()> build;
+};
+std::vector<SpecEntry> parse_specs(std::string_view json, std::string_view origin = "spec");
+
+/// How "host" is found: measured for up to 3 s unless `cache_dir` keeps an earlier result.
+struct HostOptions {
+  bool measure = true;  ///< false: detected values and the nearest shipped profile's figures
+  std::filesystem::path cache_dir;
+};
+
+/// The hardware.
+class Profile {
+ public:
+  /// A file, the name of a shipped profile, or "host".
+  static Profile load(const std::string& name_or_file, const HostOptions& host = {});
+  static Profile parse(std::string_view json, std::string_view origin = "profile");
+
+  const std::string& name() const;
+  const std::string& title() const;
+  const std::string& hash() const;  ///< 16 hex digits over the canonical document
+  const std::string& json() const;  ///< canonical
+  const std::string& arch() const;
+  int cores() const;  ///< or SMs
+  bool is_gpu() const;
+  std::vector<std::string> isa() const;
+  std::vector<std::string> missing_isa() const;  ///< features that this machine lacks; empty: its kernels run here
+  std::string summary() const;                   ///< a table for people
+
+  struct Impl;
+  explicit Profile(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+std::vector<std::string> shipped_profiles();
+std::string host_profile_json(const HostOptions& options = {});
+/// One line a differing figure.
+std::vector<std::string> diff_profiles(const Profile& a, const Profile& b);
+
+struct PlanOptions {
+  int threads = 0;     ///< workers planned for; 0 = the profile's cores
+  int top_k = 1;       ///< plans returned
+  std::string target;  ///< "cpp", "cuda"; "" = by the profile's kind
+};
+
+/// Where the time goes, in microseconds of the whole kernel.
+struct Breakdown {
+  double compute_us = 0, overhead_us = 0;
+  std::vector<std::pair<std::string, double>> levels;  ///< innermost first: {"L1", 3.2}, …
+};
+
+/// A printed plan: a complete translation unit and its manifest (docs: the emitted kernel).
+struct Source {
+  std::string text, extension, symbol, isa, target, manifest;
+  std::vector<std::string> flags;  ///< beyond -O2 -std=c++17
+  double emit_ms = 0;
+};
+
+/// How a program is executed on a profile, and for how long by the model.
+class Plan {
+ public:
+  double predicted_us() const;
+  double limit_us() const;           ///< the machine's bound for this work
+  const std::string& bound() const;  ///< what binds: "compute", "L1", …, "DRAM", "parallel"
+  const Breakdown& breakdown() const;
+  const std::string& json() const;
+  const std::string& explanation() const;
+  int threads() const;
+  const std::string& target() const;
+  double construct_ms() const;
+  Source emit() const;
+
+  struct Impl;
+  explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+/// The best plans, best first; deterministic, without search or measurement.
+std::vector<Plan> plan(const Program& program, const Profile& profile, const PlanOptions& options = {});
+
+struct BuildOptions {
+  std::string compiler;  ///< name or path; "" = the first of c++, g++, clang++
+  std::string search_path = "/usr/local/bin:/usr/bin:/bin";
+  std::filesystem::path cache_dir;  ///< keeps compiled kernels; "" = none
+};
+struct BuildReport {
+  double compile_ms = 0, load_ms = 0;
+  std::string cache;  ///< "hit", "miss" or "off"
+};
+enum class Artifact { shared_library, object };
+/// Compiles a source into a file, which is replaced atomically.
+BuildReport build_file(const Source& source, Artifact kind, const std::filesystem::path& file, const BuildOptions& options = {});
+
+struct Verification {
+  bool ok = false;
+  double max_rel_err = 0, tolerance = 0;  ///< max|got − want| / max|want|, and the largest allowed
+  std::string worst;                      ///< the element that failed, or ""
+};
+struct Timing {
+  double median_us = 0, min_us = 0;
+  int64_t calls = 0;
+};
+
+/// A compiled and loaded kernel.
+class Kernel {
+ public:
+  static Kernel build(const Plan& plan, const BuildOptions& options = {});
+
+  const std::string& manifest() const;
+  const BuildReport& report() const;
+  int64_t workspace_bytes() const;
+  int64_t prepack_bytes(int input) const;  ///< of the packed form that `call` takes in this input's place; 0: not packed
+  void prepack(int input, const void* source, void* packed) const;
+
+  /// The entry itself: allocates nothing, re-entrant. `args`: inputs (packed where prepack_bytes > 0), then outputs.
+  /// Returns 0, or the code of an argument it refused.
+  int call(void* const* args, void* workspace, const rgen_threads* threads = nullptr, const int64_t* dims = nullptr) const noexcept;
+  /// For a first try: plain tensors in the order of inputs and outputs; packs and allocates what the call needs.
+  void run(const std::vector<void*>& tensors, const rgen_threads* threads = nullptr) const;
+
+  /// One call on seeded inputs against the f64 reference, and repeated calls on the same buffers.
+  Verification verify(uint64_t seed = 1, const rgen_threads* threads = nullptr) const;
+  Timing time(double seconds = 0.2, uint64_t seed = 1, const rgen_threads* threads = nullptr) const;
+
+  struct Impl;
+  explicit Kernel(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+/// plan → emit → build of the best plan.
+Kernel compile(const Program& program, const Profile& profile, const PlanOptions& plan = {}, const BuildOptions& build = {});
+
+/// A parallel-for over `count` threads, the caller included. Safe to share.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int count);
+  const rgen_threads* handle() const;
+
+ private:
+  std::shared_ptr<const void> impl_;
+  const rgen_threads* handle_;
+};
+/// CPUs that this process may use.
+int available_cpus();
+
+struct PresetParameter {
+  std::string name, type, meaning;
+  bool required;
+};
+struct Preset {
+  std::string name, summary, expression;
+  std::vector<PresetParameter> parameters;
+};
+std::vector<Preset> presets();
+
+/// The compiled kernels kept under a BuildOptions::cache_dir.
+struct CacheInfo {
+  std::filesystem::path folder;
+  int64_t entries = 0, bytes = 0;
+};
+CacheInfo cache_info(const std::filesystem::path& cache_dir);
+int64_t cache_clear(const std::filesystem::path& cache_dir);  ///< entries removed
+
+/// Replaces a file as a whole: readers see the old or the new content. Its folder must exist.
+void write_file(const std::filesystem::path& file, const std::string& content);
+
+}  // namespace rgen
