@@ -1,0 +1,137 @@
+// The public Plan, Kernel and ThreadPool.
+#include <sched.h>
+
+#include "base/error.h"
+#include "driver/api.h"
+#include "driver/session.h"
+#include "run/cache.h"
+
+namespace rgen {
+
+namespace {
+
+driver::BuildOptions internal(const BuildOptions& o) { return {o.compiler, o.search_path, o.cache_dir}; }
+
+Breakdown breakdown_of(const driver::Planned& planned) {
+  const hw::Estimate& e = planned.candidate.estimate;
+  Breakdown b{e.compute_us, e.overhead_us, {}};
+  for (size_t i = 0; i < e.level_us.size() && i < planned.profile->levels.size(); ++i)
+    b.levels.emplace_back(planned.profile->levels[i].name, e.level_us[i]);
+  return b;
+}
+
+}  // namespace
+
+std::vector<Plan> plan(const Program& program, const Profile& profile, const PlanOptions& options) {
+  std::vector<Plan> plans;
+  for (driver::Planned& p :
+       driver::plan(program.impl()->program, profile.impl()->profile, {options.threads, options.top_k, options.target})) {
+    Breakdown breakdown = breakdown_of(p);
+    std::string target(p.backend->target);
+    plans.push_back(Plan(std::make_shared<const Plan::Impl>(Plan::Impl{std::move(p), std::move(breakdown), std::move(target)})));
+  }
+  return plans;
+}
+
+double Plan::predicted_us() const { return impl_->planned.candidate.estimate.us; }
+double Plan::limit_us() const { return impl_->planned.candidate.limit_us; }
+const std::string& Plan::bound() const { return impl_->planned.candidate.estimate.bound; }
+const Breakdown& Plan::breakdown() const { return impl_->breakdown; }
+const std::string& Plan::json() const { return impl_->planned.candidate.plan_json; }
+const std::string& Plan::explanation() const { return impl_->planned.candidate.explanation; }
+int Plan::threads() const { return impl_->planned.threads; }
+const std::string& Plan::target() const { return impl_->target; }
+double Plan::construct_ms() const { return impl_->planned.construct_ms; }
+
+Source Plan::emit() const {
+  driver::Emission e = driver::emit(impl_->planned);
+  return {e.code.source, e.code.extension, e.code.symbol, e.code.isa, e.target, e.manifest, e.code.flags, e.emit_ms};
+}
+
+BuildReport build_file(const Source& source, Artifact kind, const std::filesystem::path& file, const BuildOptions& options) {
+  emit::Emitted code;
+  code.source = source.text;
+  code.symbol = source.symbol;
+  code.flags = source.flags;
+  const driver::Library library =
+      driver::build(code, kind == Artifact::object ? run::Output::object : run::Output::shared_library, internal(options));
+  const auto content = run::read_file(library.file);
+  if (!content) throw Error(ErrorCode::toolchain, "the compiled file vanished", library.file.string());
+  run::write_atomically(file, *content);
+  return {library.compile_ms, 0, library.cache};
+}
+
+Kernel Kernel::build(const Plan& plan, const BuildOptions& options) {
+  driver::Kernel k = driver::compile(plan.impl()->planned, internal(options));
+  BuildReport report{k.compile_ms, k.load_ms, k.cache};
+  return Kernel(std::make_shared<const Impl>(Impl{std::move(k), std::move(report)}));
+}
+
+Kernel compile(const Program& program, const Profile& profile, const PlanOptions& options, const BuildOptions& build) {
+  return Kernel::build(plan(program, profile, options).front(), build);
+}
+
+const std::string& Kernel::manifest() const { return impl_->kernel.manifest; }
+const BuildReport& Kernel::report() const { return impl_->report; }
+int64_t Kernel::workspace_bytes() const { return impl_->kernel.workspace_bytes; }
+
+int64_t Kernel::prepack_bytes(int input) const {
+  const auto& bytes = impl_->kernel.prepack_bytes;
+  if (input < 0 || size_t(input) >= bytes.size()) throw Error(ErrorCode::usage, "no input " + std::to_string(input));
+  return bytes[size_t(input)];
+}
+
+void Kernel::prepack(int input, const void* source, void* packed) const {
+  if (prepack_bytes(input) == 0) throw Error(ErrorCode::usage, "input " + std::to_string(input) + " is taken as it is");
+  driver::check_code(impl_->kernel, impl_->kernel.prepack[size_t(input)](source, packed));
+}
+
+int Kernel::call(void* const* args, void* workspace, const rgen_threads* threads, const int64_t* dims) const noexcept {
+  return impl_->kernel.entry(args, dims, workspace, threads);
+}
+
+void Kernel::run(const std::vector<void*>& tensors, const rgen_threads* threads) const {
+  const driver::Kernel& k = impl_->kernel;
+  const size_t n_inputs = k.program->inputs.size(), n = n_inputs + k.program->outputs.size();
+  if (tensors.size() != n)
+    throw Error(ErrorCode::usage, std::to_string(n) + " tensors are needed, " + std::to_string(tensors.size()) + " were given",
+                k.program->name);
+  const std::vector<run::Buffer> packed = driver::pack(k, {tensors.begin(), tensors.begin() + long(n_inputs)});
+  const run::Buffer workspace(size_t(k.workspace_bytes));
+  std::vector<void*> args = tensors;
+  for (size_t i = 0; i < n_inputs; ++i)
+    if (k.prepack[i]) args[i] = packed[i].data();
+  driver::check_code(k, k.entry(args.data(), nullptr, k.workspace_bytes > 0 ? workspace.data() : nullptr, threads));
+}
+
+Verification Kernel::verify(uint64_t seed, const rgen_threads* threads) const {
+  const run::Comparison c = driver::Session(impl_->kernel, seed).verify(threads);
+  return {c.ok, c.max_rel_err, c.tolerance, c.worst};
+}
+
+Timing Kernel::time(double seconds, uint64_t seed, const rgen_threads* threads) const {
+  const run::Timing t = driver::Session(impl_->kernel, seed).time(seconds, threads);
+  return {t.median_us, t.min_us, t.calls};
+}
+
+ThreadPool::ThreadPool(int count) {
+  const auto pool = std::make_shared<const run::ThreadPool>(count);
+  handle_ = pool->handle();
+  impl_ = pool;
+}
+const rgen_threads* ThreadPool::handle() const { return handle_; }
+
+int available_cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+CacheInfo cache_info(const std::filesystem::path& cache_dir) {
+  const run::Cache::Info i = run::Cache(driver::kernel_cache(cache_dir)).info();
+  return {i.folder, i.entries, i.bytes};
+}
+int64_t cache_clear(const std::filesystem::path& cache_dir) { return run::Cache(driver::kernel_cache(cache_dir)).clear(); }
+
+void write_file(const std::filesystem::path& file, const std::string& content) { run::write_atomically(file, content); }
+
+}  // namespace rgen
