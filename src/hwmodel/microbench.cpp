@@ -1,0 +1,111 @@
+// Puts measured figures into the document of this machine.
+#include "hwmodel/microbench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace rgen::hw {
+using nlohmann::json;
+
+namespace {
+
+double three_digits(double x) {
+  if (!(x > 0)) return x;
+  const double scale = std::pow(10.0, 2 - std::floor(std::log10(x)));
+  return std::round(x * scale) / scale;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+class Recorder {
+ public:
+  explicit Recorder(json& document) : doc_(document), date_(today()) {}
+
+  json figure(double value, const char* unit) const {
+    return {{"value", three_digits(value)}, {"unit", unit}, {"source", "measured"}, {"date", date_}};
+  }
+
+  void rates(const Rates& rates) {
+    doc_["clock"] = figure(rates.ghz, "GHz");
+    auto cycles = [&](std::string_view name, bool chain = false) { return rates.find(name, chain) * three_digits(rates.ghz); };
+    for (auto& [name, entry] : doc_["cycles"].items())
+      if (double c = name == "int_div" ? cycles(name) * doc_["vector"]["bits"]["value"].get<int>() / 32 : cycles(name); c > 0)
+        entry = figure(c, "cycles");
+    for (auto [key, loop] : {std::pair{"loads", "load"}, {"stores", "store"}})
+      doc_["issue"][key] = figure(std::max(1.0, std::round(1 / cycles(loop))), "per cycle");
+    for (json& atom : doc_["atoms"]) {
+      const auto& name = atom["name"].get_ref<const std::string&>();
+      if (cycles(name) == 0) continue;
+      atom["rate"] = figure(1 / cycles(name), "per cycle");
+      if (name == "fma" && rates.all_cores_fma < 0.995)
+        atom["rate"]["note"] = "with all cores at work " + std::to_string(std::lround(100 * rates.all_cores_fma)) + " % of it";
+      if (cycles(name, true) > 0) atom["latency"] = figure(cycles(name, true), "cycles");
+    }
+    if (rates.fork_join_us > 0) doc_["fork_join"] = figure(rates.fork_join_us, "us");
+  }
+
+  // `measured` has one entry a cache of the document and one for the memory.
+  void memory(const std::vector<LevelFigures>& measured) {
+    json kept = json::array();
+    double inner_ns = 0;
+    int64_t inner_bytes = 0;
+    for (size_t i = 0; i < measured.size(); ++i) {
+      json level = doc_["levels"][i];
+      const LevelFigures& m = measured[i];
+      if (m.capacity_bytes > 0 && m.capacity_bytes <= inner_bytes) continue;
+      inner_bytes = m.capacity_bytes;
+      if (m.reduced) {
+        level["capacity"] = figure(0, "KiB");
+        level["capacity"]["value"] = m.capacity_bytes / 1024;
+        level["capacity"]["note"] = "what is left of the capacity reported";
+      }
+      // Each level is slower than the one inside it, also where noise says otherwise.
+      const double latency = std::max(m.latency_ns, 1.05 * inner_ns);
+      level["latency"] = figure(latency, "ns");
+      inner_ns = level["latency"]["value"];
+      if (!m.rows.empty()) {
+        level["read"] = bandwidth(m.rows, &LevelFigures::Row::read_gbs);
+        level["write"] = bandwidth(m.rows, &LevelFigures::Row::write_gbs);
+      }
+      kept.push_back(level);
+    }
+    doc_["levels"] = kept;
+  }
+
+ private:
+  json bandwidth(const std::vector<LevelFigures::Row>& rows, double LevelFigures::Row::*column) const {
+    json table = json::array();
+    for (const LevelFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", three_digits(row.*column)}});
+    return {{"per_sharer", table}, {"unit", "GB/s"}, {"source", "measured"}, {"date", date_}};
+  }
+
+  json& doc_;
+  std::string date_;
+};
+
+}  // namespace
+
+void measure_into(json& document, const Topology& topology, const std::vector<std::string>& isa) {
+  const Budget budget(2.2);  // what is begun is finished: the rest of the 3 s is for that
+  Team team(topology.cpus);
+  const int bits = document["vector"]["bits"]["value"];
+  Recorder recorder(document);
+  recorder.rates(measure_rates(team, bits, isa));
+
+  std::vector<CacheLevel> caches;  // those of the document, which has dropped what cannot be
+  for (const json& level : document["levels"])
+    for (const CacheLevel& cache : topology.caches)
+      if (level["name"] == "L" + std::to_string(cache.level)) caches.push_back(cache);
+  if (caches.size() + 1 == document["levels"].size()) recorder.memory(measure_memory(team, caches, bits, budget));
+}
+
+}  // namespace rgen::hw

@@ -1,0 +1,97 @@
+// Measurements of this machine, a few milliseconds each. Loops of machine instructions are written in assembly: what is timed is then
+// the same under every compiler, option and sanitizer, and the library itself builds for the architecture's baseline.
+// Internal to hwmodel: profile.h is the interface.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwmodel/host.h"
+
+namespace rgen::hw {
+
+/// A loop whose iteration executes `operations` instructions of one kind. `scratch` is `scratch_bytes` of L1, see fill_scratch.
+struct InstructionLoop {
+  std::string_view figure;  ///< "clock", "load", "store", an entry of /cycles, or the name of an atom
+  bool chain;               ///< each instruction needs the result of the one before: latency; else independent: throughput
+  double operations;
+  void (*run)(int64_t iterations, void* scratch);
+};
+/// Those of this architecture for vectors of so many bits, less the ones whose atom needs a feature that `isa` lacks.
+std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vector<std::string>& isa);
+constexpr int64_t scratch_bytes = 8192;
+
+/// Streams through memory with full-width loads or stores. Precondition: `bytes` is a multiple of stream_block.
+struct StreamLoops {
+  void (*read)(const void* begin, int64_t bytes);
+  void (*write)(void* begin, int64_t bytes);
+};
+StreamLoops stream_loops(int vector_bits);
+constexpr int64_t stream_block = 1024;
+/// Follows `hops` pointers from `start`; returns the last (a value nobody can leave out).
+void* chase(void* start, int64_t hops);
+
+/// Threads that each stay on one core. They are our own, so the caller's affinity is neither used nor changed.
+class Team {
+ public:
+  /// One thread a processor of `cpus`, or one unpinned if that is empty.
+  explicit Team(const std::vector<int>& cpus);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  int size() const;
+  /// task(i) on the threads 0 … members-1, all let go at the same moment; returns when all are done.
+  void run(int members, const std::function<void(int)>& task);
+
+ private:
+  struct State;
+  State* state_;
+};
+
+/// Time that is left of what a measurement may take.
+class Budget {
+ public:
+  explicit Budget(double seconds)
+      : end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds))) {}
+  bool spent() const { return Time::now() >= end_; }
+
+ private:
+  using Time = std::chrono::steady_clock;
+  Time::time_point end_;
+};
+
+struct Rates {
+  double ghz = 0;
+  struct Figure {
+    std::string figure;
+    bool chain;
+    double ns;  ///< of one instruction
+  };
+  std::vector<Figure> figures;
+  double all_cores_fma = 0;                                ///< rate of a core's fma when all cores run it ÷ when one does
+  double fork_join_us = 0;                                 ///< waking spinning threads on all cores and waiting for them
+  double find(std::string_view figure, bool chain) const;  ///< ns, 0 if not measured
+};
+Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>& isa);
+
+struct LevelFigures {
+  int64_t capacity_bytes = 0;  ///< what is really there
+  bool reduced = false;        ///< less than was reported
+  double latency_ns = 0;
+  struct Row {
+    int sharers;
+    double read_gbs, write_gbs;
+  };
+  std::vector<Row> rows;
+};
+/// `caches` innermost first; the result has one more entry: memory. What the budget does not allow has no rows or a latency of 0.
+std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLevel>& caches, int vector_bits, const Budget& budget);
+
+/// Replaces what can be measured in the document of detected_document(); 3 seconds at most.
+void measure_into(nlohmann::json& document, const Topology& topology, const std::vector<std::string>& isa);
+
+}  // namespace rgen::hw

@@ -1,0 +1,183 @@
+// Latency, bandwidth and real capacity of the memory levels.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "hwmodel/microbench.h"
+
+namespace rgen::hw {
+
+namespace {
+
+using Time = std::chrono::steady_clock;
+double ns_since(Time::time_point start) { return std::chrono::duration<double, std::nano>(Time::now() - start).count(); }
+
+constexpr int64_t line = 64, huge_page = 2 << 20;
+
+// Memory well beyond the last cache, in huge pages where the system grants them: then a latency is the memory's, not the TLB's.
+class Arena {
+ public:
+  explicit Arena(int64_t bytes) : bytes_(round_up(bytes, huge_page)) {
+    map_ = mmap(nullptr, size_t(bytes_ + huge_page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map_ == MAP_FAILED) throw Error(ErrorCode::device, "no memory to measure with: " + std::to_string(bytes_ >> 20) + " MiB", "host");
+    data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<intptr_t>(map_), huge_page));
+    madvise(data_, size_t(bytes_), MADV_HUGEPAGE);
+  }
+  ~Arena() { munmap(map_, size_t(bytes_ + huge_page)); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  /// The part of member i of n.
+  std::byte* slice(int i, int n) const { return data_ + i * slice_bytes(n); }
+  int64_t slice_bytes(int n) const { return floor_div(bytes_ / n, 4096) * 4096; }
+
+ private:
+  int64_t bytes_;
+  void* map_;
+  std::byte* data_;
+};
+
+int64_t arena_bytes(const std::vector<CacheLevel>& caches) {
+  const int64_t last = caches.empty() ? 0 : caches.back().bytes;
+  const int64_t free_bytes = int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::min(std::clamp<int64_t>(4 * last, 64 << 20, 512 << 20), std::max<int64_t>(free_bytes / 4, 16 << 20));
+}
+
+// Links the lines of [begin, begin + bytes) into one ring that jumps about: a full-period congruential sequence, written in order of
+// address. The multiplier suits lengths 2^k and 3·2^k; the length is the largest of these that fits.
+int64_t link_ring(std::byte* begin, int64_t bytes) {
+  int64_t n = 2;
+  while (2 * n * line <= bytes) n *= 2;
+  if (n / 2 * 3 * line <= bytes) n = n / 2 * 3;
+  const uint64_t multiplier = 12 * 3'141'593 + 1, increment = 7'778'747, length = uint64_t(n);
+  for (uint64_t i = 0; i < length; ++i)
+    *reinterpret_cast<void**>(begin + int64_t(i) * line) = begin + int64_t((i * multiplier + increment) % length) * line;
+  return n;
+}
+
+class Probe {
+ public:
+  Probe(Team& team, const std::vector<CacheLevel>& caches, int vector_bits)
+      : team_(team), caches_(caches), arena_(arena_bytes(caches)), streams_(stream_loops(vector_bits)) {
+    team_.run(team_.size(), [&](int i) { streams_.write(arena_.slice(i, team_.size()), arena_.slice_bytes(team_.size())); });
+  }
+
+  int64_t arena_size() const { return arena_.bytes(); }
+
+  double latency_ns(int64_t bytes) {
+    bytes = std::clamp<int64_t>(bytes, 64 * line, arena_.bytes());
+    double best = std::numeric_limits<double>::infinity();
+    team_.run(1, [&](int) {
+      const int64_t lines = link_ring(arena_.data(), bytes);
+      void* at = arena_.data();
+      const int64_t hops = round_up(std::min<int64_t>(lines, 8192), 16);
+      if (bytes <= (8 << 20)) at = chase(at, std::min<int64_t>(lines, 1 << 17) / 16 * 16 + 16);  // bring it in
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        const Time::time_point start = Time::now();
+        at = chase(at, hops);
+        best = std::min(best, ns_since(start) / double(hops));
+      }
+    });
+    return best;
+  }
+
+  // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms.
+  double bandwidth(int sharers, int64_t bytes, bool writing) {
+    bytes = std::max<int64_t>(bytes / stream_block, 1) * stream_block;
+    const bool memory = bytes * sharers > arena_.bytes() / 2;  // streams once through more than the caches hold
+    double best = 0;
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      std::vector<double> gbs(static_cast<size_t>(sharers));
+      team_.run(sharers, [&](int i) {
+        std::byte* mine = arena_.slice(i, sharers);
+        auto pass = [&] { writing ? streams_.write(mine, bytes) : streams_.read(mine, bytes); };
+        int64_t passes = 1;
+        if (!memory) {
+          pass();
+          const Time::time_point warm = Time::now();
+          pass();
+          passes = std::clamp<int64_t>(int64_t(2e6 / std::max(ns_since(warm), 1.0)), 1, 1 << 20);
+        }
+        const Time::time_point start = Time::now();
+        for (int64_t k = 0; k < passes; ++k) pass();
+        gbs[size_t(i)] = double(bytes * passes) / ns_since(start);
+      });
+      double sum = 0;
+      for (double one : gbs) sum += one;
+      best = std::max(best, sum / sharers);
+    }
+    return best;
+  }
+
+  // Sizes that lie inside level i (the memory if i is one past the caches) and outside the level before it.
+  int64_t inside(size_t i, int sharers) const {
+    if (i == caches_.size()) return arena_.slice_bytes(sharers);
+    const int64_t inner = i == 0 ? 0 : caches_[i - 1].bytes;
+    return std::max(caches_[i].bytes / 2 / std::min(sharers, caches_[i].shared_by), inner * 3 / 2);
+  }
+
+ private:
+  Team& team_;
+  const std::vector<CacheLevel>& caches_;
+  Arena arena_;
+  StreamLoops streams_;
+};
+
+// A virtual machine may report a cache of which other machines hold the most. The capacity is the largest of its halvings at three
+// quarters of which the latency is still nearer to this level's than to the next level's.
+int64_t confirmed_capacity(Probe& probe, int64_t reported, int64_t inner, double level_ns, double outer_ns) {
+  const double limit = level_ns + 0.6 * (outer_ns - level_ns);
+  int64_t capacity = reported;
+  while (capacity / 2 > 2 * inner && probe.latency_ns(capacity / 4 * 3) > limit) capacity /= 2;
+  return capacity;
+}
+
+std::vector<int> sharer_counts(int cores) {  // the ends first: a budget that runs out costs the middle of the table
+  std::vector<int> counts = {1};
+  if (cores > 1) counts.push_back(cores);
+  for (int n = 2; n < cores; n *= 2) counts.push_back(n);
+  return counts;
+}
+
+}  // namespace
+
+std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLevel>& reported, int vector_bits, const Budget& budget) {
+  std::vector<CacheLevel> caches = reported;
+  Probe probe(team, caches, vector_bits);
+  const size_t memory = caches.size();
+  std::vector<LevelFigures> levels(memory + 1);
+
+  std::vector<double> near_ns(memory + 1);  // at a size just beyond the level before: surely inside
+  for (size_t i = 0; i <= memory; ++i) {
+    const int64_t inner = i == 0 ? 0 : caches[i - 1].bytes;
+    near_ns[i] = probe.latency_ns(i == memory ? probe.arena_size()
+                                  : i == 0    ? caches[0].bytes / 2
+                                              : std::min(2 * inner, (inner + caches[i].bytes) / 2));
+  }
+  for (size_t i = 0; i < memory; ++i) {
+    if (i > 0) caches[i].bytes = confirmed_capacity(probe, caches[i].bytes, caches[i - 1].bytes, near_ns[i], near_ns[i + 1]);
+    levels[i].capacity_bytes = caches[i].bytes;
+    levels[i].reduced = caches[i].bytes < reported[i].bytes;
+    levels[i].latency_ns = i == 0 ? near_ns[0] : probe.latency_ns(std::max(caches[i].bytes / 4, 2 * caches[i - 1].bytes));
+  }
+  levels[memory].latency_ns = near_ns[memory];
+
+  for (int sharers : sharer_counts(team.size())) {
+    for (size_t i = 0; i <= memory && !budget.spent(); ++i)
+      levels[i].rows.push_back(
+          {sharers, probe.bandwidth(sharers, probe.inside(i, sharers), false), probe.bandwidth(sharers, probe.inside(i, sharers), true)});
+  }
+  for (LevelFigures& level : levels)
+    std::sort(level.rows.begin(), level.rows.end(),
+              [](const LevelFigures::Row& a, const LevelFigures::Row& b) { return a.sharers < b.sharers; });
+  return levels;
+}
+
+}  // namespace rgen::hw

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "hwmodel/microbench.h"
+
+namespace rgen::hw {
+
+namespace {
+
+using Time = std::chrono::steady_clock;
+double ns_since(Time::time_point start) { return std::chrono::duration<double, std::nano>(Time::now() - start).count(); }
+
+// Layout: operands at 0, gather indices at 64 (spread over four lines), a divisor at 128, a tile configuration at 256.
+void fill_scratch(unsigned char* scratch) {
+  std::memset(scratch, 0, size_t(scratch_bytes));
+  const float operands[2] = {1.5f, 1.25f};
+  std::memcpy(scratch, operands, sizeof operands);
+  for (int32_t lane = 0; lane < 16; ++lane) {
+    const int32_t index = lane * 21 % 64;
+    std::memcpy(scratch + 64 + 4 * lane, &index, 4);
+  }
+  scratch[128] = 37;
+  scratch[256] = 1;  // palette 1: eight tiles of 16 rows of 64 bytes
+  for (int tile = 0; tile < 8; ++tile) {
+    scratch[256 + 16 + 2 * tile] = 64;
+    scratch[256 + 48 + tile] = 16;
+  }
+}
+
+// Nanoseconds of one instruction: the fastest of several runs of about 100 µs, so that an interruption does not count.
+double fastest(const InstructionLoop& loop, void* scratch) {
+  int64_t iterations = 16;
+  for (;; iterations *= 2) {
+    const Time::time_point start = Time::now();
+    loop.run(iterations, scratch);
+    if (ns_since(start) > 50e3) break;
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int repeat = 0; repeat < 9; ++repeat) {
+    const Time::time_point start = Time::now();
+    loop.run(iterations, scratch);
+    best = std::min(best, ns_since(start) / (double(iterations) * loop.operations));
+  }
+  return best;
+}
+
+struct alignas(64) Scratch {
+  unsigned char bytes[size_t(scratch_bytes)];
+  Scratch() { fill_scratch(bytes); }
+};
+
+// A parallel region as a pool does it whose threads still spin from the last: one store that all watch, one counter that they raise.
+double fork_join_us(Team& team) {
+  constexpr int rounds = 400;
+  std::atomic<int> epoch{0}, finished{0};
+  std::vector<double> times;
+  auto wait = [](auto ready) {
+    for (int spins = 0; !ready(); ++spins)
+      if (spins > 20000) std::this_thread::yield();  // another program has our core
+  };
+  team.run(team.size(), [&](int index) {
+    for (int round = 1; round <= rounds; ++round) {
+      if (index != 0) {
+        wait([&] { return epoch.load(std::memory_order_acquire) >= round; });
+        finished.fetch_add(1, std::memory_order_acq_rel);
+        continue;
+      }
+      const Time::time_point start = Time::now();
+      epoch.store(round, std::memory_order_release);
+      wait([&] { return finished.load(std::memory_order_acquire) == round * (team.size() - 1); });
+      times.push_back(ns_since(start) * 1e-3);
+    }
+  });
+  std::nth_element(times.begin(), times.begin() + rounds / 4, times.end());
+  return times[rounds / 4];
+}
+
+}  // namespace
+
+double Rates::find(std::string_view figure, bool chain) const {
+  for (const Figure& one : figures)
+    if (one.figure == figure && one.chain == chain) return one.ns;
+  return 0;
+}
+
+Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>& isa) {
+  const std::vector<InstructionLoop> loops = instruction_loops(vector_bits, isa);
+  auto loop = [&](std::string_view figure, bool chain) {
+    return *std::find_if(loops.begin(), loops.end(),
+                         [&](const InstructionLoop& one) { return one.figure == figure && one.chain == chain; });
+  };
+  const InstructionLoop clock = loop("clock", true), fma = loop("fma", false);
+  Rates rates;
+  double cycle_ns = std::numeric_limits<double>::infinity(), alone = 0;
+  team.run(1, [&](int) {
+    Scratch scratch;
+    for (int warm = 0; warm < 20; ++warm) fastest(fma, scratch.bytes);  // reach the clock that sustained vector work has
+    cycle_ns = fastest(clock, scratch.bytes);
+    for (const InstructionLoop& one : loops) rates.figures.push_back({std::string(one.figure), one.chain, fastest(one, scratch.bytes)});
+    alone = std::min(rates.find("fma", false), fastest(fma, scratch.bytes));
+    cycle_ns = std::min(cycle_ns, fastest(clock, scratch.bytes));
+  });
+  rates.ghz = 1 / cycle_ns;
+  std::vector<double> together(size_t(team.size()));
+  team.run(team.size(), [&](int index) {
+    Scratch scratch;
+    together[size_t(index)] = fastest(fma, scratch.bytes);
+  });
+  double sum = 0;
+  for (double ns : together) sum += alone / ns;
+  rates.all_cores_fma = std::min(1.0, sum / team.size());
+  if (team.size() > 1) rates.fork_join_us = fork_join_us(team);
+  return rates;
+}
+
+}  // namespace rgen::hw

@@ -1,0 +1,153 @@
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "hwmodel/microbench.h"
+#include "hwmodel/profile_document.h"
+
+namespace rgen::hw {
+
+namespace {
+
+// Registers 0…11 take results (12 chains cover a latency of 6 at 2 a cycle), 12 holds gather indices, 14 and 15 operands (1.5 and 1.25:
+// no denormals, no overflow, and harmless as pairs of bf16 too). %1 is the scratch area.
+#define CLOBBERS                                                                                                                         \
+  "memory", "cc", "rax", "rcx", "rdx", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+      "xmm12", "xmm13", "xmm14", "xmm15"
+#define EACH(INSTRUCTION) ".irp r,0,1,2,3,4,5,6,7,8,9,10,11\n" INSTRUCTION "\n.endr\n"
+#define REPEAT(INSTRUCTION) ".rept 16\n" INSTRUCTION "\n.endr\n"
+#define LOOP(NAME, V, BODY)                                                                                                 \
+  void NAME(int64_t iterations, void* scratch) {                                                                            \
+    __asm__ volatile("vbroadcastss (%1), %%" V "14\n vbroadcastss 4(%1), %%" V "15\n vmovups 64(%1), %%" V                  \
+                     "12\n" EACH("vmovaps %%" V "14, %%" V "\\r") ".p2align 5\n1:\n" BODY "decq %0\n jnz 1b\n vzeroupper\n" \
+                     : "+r"(iterations)                                                                                     \
+                     : "r"(scratch)                                                                                         \
+                     : CLOBBERS);                                                                                           \
+  }
+#define BINARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "15, %%" V "\\r"))
+#define UNARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "\\r"))
+#define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
+
+#define COMMON_LOOPS(V, OFFSETS)                                                                          \
+  BINARY(fma, V, "vfmadd231ps")                                                                           \
+  CHAIN(fma_chain, V, "vfmadd231ps")                                                                      \
+  BINARY(add, V, "vaddps")                                                                                \
+  BINARY(mul, V, "vmulps")                                                                                \
+  BINARY(max, V, "vmaxps")                                                                                \
+  BINARY(div, V, "vdivps")                                                                                \
+  UNARY(sqrt, V, "vsqrtps")                                                                               \
+  UNARY(convert, V, "vcvtdq2ps")                                                                          \
+  LOOP(shuffle, V, EACH("vpermps %%" V "14, %%" V "12, %%" V "\\r"))                                      \
+  LOOP(load, V, ".irp o," OFFSETS "\n vmovups \\o(%1), %%" V "0\n .endr\n")                               \
+  LOOP(store, V, ".irp o," OFFSETS "\n vmovups %%" V "0, 4096+\\o(%1)\n .endr\n")                         \
+  void read(const void* begin, int64_t bytes) {                                                           \
+    __asm__ volatile(".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V                        \
+                     "0\n .endr\n"                                                                        \
+                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                            \
+                     : "+r"(begin), "+r"(bytes)                                                           \
+                     :                                                                                    \
+                     : CLOBBERS);                                                                         \
+  }                                                                                                       \
+  void write(void* begin, int64_t bytes) {                                                                \
+    __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n .p2align 5\n1:\n .irp o," OFFSETS "\n vmovups %%" V \
+                     "0, \\o(%0)\n .endr\n"                                                               \
+                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                            \
+                     : "+r"(begin), "+r"(bytes)                                                           \
+                     :                                                                                    \
+                     : CLOBBERS);                                                                         \
+  }
+
+// Two registers: some cores execute an addition of a constant while renaming it.
+LOOP(clock, "ymm", REPEAT("xorq %%rdx, %%rax\n xorq %%rcx, %%rax"))
+LOOP(int_div, "ymm", REPEAT("movl $1000003, %%eax\n xorl %%edx, %%edx\n idivl 128(%1)"))
+
+namespace avx512 {
+COMMON_LOOPS("zmm", "0,64,128,192,256,320,384,448,512,576,640,704,768,832,896,960")
+LOOP(floor, "zmm", EACH("vrndscaleps $9, %%zmm14, %%zmm\\r"))
+LOOP(compare, "zmm", ".irp k,1,2,3,4,5,6,1,2,3,4,5,6\n vcmpltps %%zmm14, %%zmm15, %%k\\k\n .endr\n")
+LOOP(select, "zmm", EACH("vblendmps %%zmm14, %%zmm15, %%zmm\\r%{%%k1%}"))
+LOOP(gather, "zmm", EACH("kxnorw %%k0, %%k0, %%k1\n vgatherdps (%1,%%zmm12,4), %%zmm\\r%{%%k1%}"))
+BINARY(vpdpbusd, "zmm", "vpdpbusd")
+CHAIN(vpdpbusd_chain, "zmm", "vpdpbusd")
+BINARY(vdpbf16ps, "zmm", "vdpbf16ps")
+CHAIN(vdpbf16ps_chain, "zmm", "vdpbf16ps")
+}  // namespace avx512
+
+namespace avx2 {
+COMMON_LOOPS("ymm",
+             "0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480,512,544,576,608,640,672,704,736,768,800,832,864,896,928,960,992")
+LOOP(floor, "ymm", EACH("vroundps $9, %%ymm14, %%ymm\\r"))
+BINARY(compare, "ymm", "vcmpltps")
+LOOP(select, "ymm", EACH("vblendvps %%ymm12, %%ymm14, %%ymm15, %%ymm\\r"))
+LOOP(gather, "ymm", EACH("vpcmpeqd %%ymm13, %%ymm13, %%ymm13\n vgatherdps %%ymm13, (%1,%%ymm12,4), %%ymm\\r"))
+}  // namespace avx2
+
+// Four accumulator tiles, two and two operand tiles, as a kernel uses them.
+#define TILE_LOOP(NAME, BODY)                                                                             \
+  void NAME(int64_t iterations, void* scratch) {                                                          \
+    __asm__ volatile("ldtilecfg 256(%1)\n .irp t,0,1,2,3,4,5,6,7\n tilezero %%tmm\\t\n .endr\n 1:\n" BODY \
+                     "decq %0\n jnz 1b\n tilerelease\n"                                                   \
+                     : "+r"(iterations)                                                                   \
+                     : "r"(scratch)                                                                       \
+                     : "memory", "cc");                                                                   \
+  }
+#define TILE_LOOPS(NAME)                                                                                                                  \
+  TILE_LOOP(NAME, ".rept 4\n" #NAME " %%tmm6, %%tmm4, %%tmm0\n" #NAME " %%tmm7, %%tmm4, %%tmm1\n" #NAME " %%tmm6, %%tmm5, %%tmm2\n" #NAME \
+                  " %%tmm7, %%tmm5, %%tmm3\n .endr\n")                                                                                    \
+  TILE_LOOP(NAME##_chain, REPEAT(#NAME " %%tmm6, %%tmm4, %%tmm0"))
+TILE_LOOPS(tdpbf16ps)
+TILE_LOOPS(tdpbssd)
+TILE_LOOPS(tdpbusd)
+
+// The system lends the tile registers to those who ask; without its leave the first tile instruction ends the process.
+bool tiles_granted() {
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+
+#define COMMON_ROWS(W)                                                                                                      \
+  {"fma", false, 12, W::fma}, {"fma", true, 16, W::fma_chain}, {"add", false, 12, W::add}, {"mul", false, 12, W::mul},      \
+      {"max", false, 12, W::max}, {"div", false, 12, W::div}, {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor}, \
+      {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, {"convert", false, 12, W::convert},             \
+      {"shuffle", false, 12, W::shuffle}, {                                                                                 \
+    "gather", false, 12, W::gather                                                                                          \
+  }
+
+}  // namespace
+
+std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vector<std::string>& isa) {
+  std::vector<InstructionLoop> loops = {{"clock", true, 32, clock}, {"int_div", false, 16, int_div}};
+  const std::vector<InstructionLoop> narrow = {COMMON_ROWS(avx2), {"load", false, 32, avx2::load}, {"store", false, 32, avx2::store}};
+  const std::vector<InstructionLoop> wide = {COMMON_ROWS(avx512),
+                                             {"load", false, 16, avx512::load},
+                                             {"store", false, 16, avx512::store},
+                                             {"vpdpbusd", false, 12, avx512::vpdpbusd},
+                                             {"vpdpbusd", true, 16, avx512::vpdpbusd_chain},
+                                             {"vdpbf16ps", false, 12, avx512::vdpbf16ps},
+                                             {"vdpbf16ps", true, 16, avx512::vdpbf16ps_chain}};
+  const std::vector<InstructionLoop> tiles = {{"tdpbf16ps", false, 16, tdpbf16ps}, {"tdpbf16ps", true, 16, tdpbf16ps_chain},
+                                              {"tdpbssd", false, 16, tdpbssd},     {"tdpbssd", true, 16, tdpbssd_chain},
+                                              {"tdpbusd", false, 16, tdpbusd},     {"tdpbusd", true, 16, tdpbusd_chain}};
+  auto add = [&](const std::vector<InstructionLoop>& table) {
+    for (const InstructionLoop& loop : table)
+      if (const std::string feature = atom_feature(loop.figure); feature.empty() || std::count(isa.begin(), isa.end(), feature) > 0)
+        loops.push_back(loop);
+  };
+  add(vector_bits == 512 ? wide : narrow);
+  if (std::count(isa.begin(), isa.end(), "amx-tile") > 0 && tiles_granted()) add(tiles);
+  return loops;
+}
+
+StreamLoops stream_loops(int vector_bits) {
+  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write} : StreamLoops{avx2::read, avx2::write};
+}
+
+void* chase(void* start, int64_t hops) {
+  __asm__ volatile("1:\n" REPEAT("movq (%0), %0") "subq $16, %1\n jg 1b\n" : "+r"(start), "+r"(hops) : : "memory", "cc");
+  return start;
+}
+
+}  // namespace rgen::hw
+#endif
