@@ -36,6 +36,13 @@ TensorProgram parse_short(std::string_view statements, const std::map<std::strin
 /// parse_specs of exactly one program.
 TensorProgram parse_program(std::string_view json_text, std::string_view origin = "spec");
 
+/// The dtype in which an expression is computed: f32 or s32; none for what has no dtype of its own (whole numbers, axes, comparisons).
+/// Exact integers stay s32 under + - * min max; a quotient, a power, or any floating operand makes f32; a cast to T computes in T's
+/// accumulation.
+std::optional<DType> expr_dtype(const TensorProgram& program, const Expr& e);
+/// The dtype of the tensor that a stage writes: that of the body's outermost cast, else the accumulation dtype of the body.
+DType stage_dtype(const TensorProgram& program, ReduceOp reduce, const Expr& body);
+
 /// Shapes, dtypes, bounds (for every value of the symbolic dimensions), reductions, unused axes and tensors, order and cycles.
 /// Throws Error{invalid_spec}. Post: every access is inside its tensor or has out_of_bounds.
 void verify(const TensorProgram& program, std::string_view origin);

@@ -127,6 +127,12 @@ bool Size::operator==(const Size& o) const {
   return *a_ == *o.a_ && *b_ == *o.b_;
 }
 
+std::vector<Size> row_major(const std::vector<Size>& shape) {
+  std::vector<Size> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
 // ---- Index ----
 //
 // Normal form: terms sorted by axis; floors sorted by (divisor, inner), each (inner, divisor) once; no zero coefficient. Inside a
@@ -320,26 +326,13 @@ namespace {
 
 ExprPtr make(auto node) { return std::make_shared<const Expr>(Expr{std::move(node)}); }
 
-/// An expression as an index, where it is one: an IndexValue, or a whole number.
-std::optional<Index> as_index(const Expr& e) {
-  if (const auto* i = std::get_if<IndexValue>(&e.node)) return i->index;
-  if (const auto* c = std::get_if<Const>(&e.node); c && c->value == std::floor(c->value) && std::abs(c->value) < 2147483648.0)
-    return Index::number(int64_t(c->value));
-  return std::nullopt;
-}
-
 bool is_number(const Index& i) { return i.terms.empty() && i.floors.empty(); }
 
-/// Sums, differences and multiples of indices are indices, so that i + 1 has one form.
+/// Sums and differences of indices are indices, so that i - j has one form.
 ExprPtr fold_indices(BinaryOp op, const Expr& x, const Expr& y) {
-  if (!std::holds_alternative<IndexValue>(x.node) && !std::holds_alternative<IndexValue>(y.node)) return nullptr;
-  const auto a = as_index(x), b = as_index(y);
-  if (!a || !b) return nullptr;
-  if (op == BinaryOp::add) return index_value(*a + *b);
-  if (op == BinaryOp::sub) return index_value(*a + *b * -1);
-  if (op == BinaryOp::mul && is_number(*b)) return index_value(*a * b->constant);
-  if (op == BinaryOp::mul && is_number(*a)) return index_value(*b * a->constant);
-  return nullptr;
+  const auto *a = std::get_if<IndexValue>(&x.node), *b = std::get_if<IndexValue>(&y.node);
+  if (!a || !b || (op != BinaryOp::add && op != BinaryOp::sub)) return nullptr;
+  return index_value(a->index + b->index * (op == BinaryOp::add ? 1 : -1));
 }
 
 ExprPtr fold_numbers(BinaryOp op, const Expr& x, const Expr& y) {
@@ -349,6 +342,7 @@ ExprPtr fold_numbers(BinaryOp op, const Expr& x, const Expr& y) {
                    : op == BinaryOp::sub ? a->value - b->value
                    : op == BinaryOp::mul ? a->value * b->value
                    : op == BinaryOp::div ? a->value / b->value
+                   : op == BinaryOp::pow ? std::pow(a->value, b->value)
                                          : std::nan("");
   return std::isfinite(v) ? constant(v) : nullptr;
 }

@@ -96,6 +96,9 @@ Index substitute(const Index& index, const std::vector<Index>& with);
 /// Smallest and largest value over 0 <= axis_i < extent_i (exact for affine indices, conservative with floors).
 std::pair<int64_t, int64_t> bounds(const Index& index, const std::vector<int64_t>& extents);
 
+/// The strides of a dense tensor whose last dimension is contiguous.
+std::vector<Size> row_major(const std::vector<Size>& shape);
+
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 
