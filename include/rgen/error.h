@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rgen {
 
@@ -35,5 +36,8 @@ class Error : public std::runtime_error {
   ErrorCode code_;
   std::string message_, context_;
 };
+
+/// The candidate nearest to `word` by edit distance, or "" if none is near (distance > 1 + length/3).
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace rgen

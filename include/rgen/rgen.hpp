@@ -26,11 +26,18 @@ namespace rgen {
 
 std::string version();
 
-/// One argument of a kernel. Strides in elements; dtype is "f32", "f16", "bf16", "s8", "u8" or "s32".
+/// One argument of a kernel. Shape and strides in elements, -1 where they depend on a range; dtype is "f32", "f16", "bf16", "s8", "u8" or
+/// "s32".
 struct TensorInfo {
   std::string name, dtype;
   std::vector<int64_t> shape, strides;
   bool constant = false;  ///< an input that may be packed once
+};
+
+/// What a program computes and moves at least.
+struct WorkAmount {
+  double operations = 0;  ///< as written; a multiplication and an addition are two
+  double bytes = 0;       ///< every input read once, every output written once
 };
 
 /// What is computed (docs: the spec).
@@ -45,6 +52,7 @@ class Program {
   std::string json() const;  ///< as a tensor expression; parse(json()) is the same program
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;
+  std::optional<WorkAmount> work() const;  ///< nothing when an extent is a range
 
   struct Impl;
   explicit Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}

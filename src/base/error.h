@@ -9,8 +9,6 @@
 
 namespace rgen {
 
-/// The candidate nearest to `word` by edit distance, or "" if none is near (distance > 1 + length/3).
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 /// " (did you mean 'X'?)", or "" if nothing is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -1,9 +1,7 @@
 // The public Program and Profile.
-#include <algorithm>
-#include <sstream>
-
 #include "base/error.h"
 #include "driver/api.h"
+#include "driver/work.h"
 #include "ir/ir.h"
 
 namespace rgen {
@@ -67,6 +65,11 @@ const std::string& Program::name() const { return impl_->program->name; }
 std::string Program::json() const { return ir::print_json(*impl_->program); }
 std::vector<TensorInfo> Program::inputs() const { return describe(*impl_->program, impl_->program->inputs); }
 std::vector<TensorInfo> Program::outputs() const { return describe(*impl_->program, impl_->program->outputs); }
+std::optional<WorkAmount> Program::work() const {
+  if (!impl_->program->is_static()) return std::nullopt;
+  const driver::WorkAmount w = driver::amount_of_work(*impl_->program);
+  return WorkAmount{w.operations, w.bytes};
+}
 
 Profile Profile::load(const std::string& name_or_file, const HostOptions& host) {
   return wrap(hw::load_profile(name_or_file, {host.measure, host.cache_dir}));

@@ -1,0 +1,98 @@
+#include "rgen/session.h"
+
+#include <chrono>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "rgen/environment.h"
+
+namespace rgen::cli {
+
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Runs `work`; what it throws, as an Error.
+template <class F>
+std::optional<Error> error_of(F&& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const Error& e) { return e; } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::internal, "out of memory");
+  } catch (const std::exception& e) { return Error(ErrorCode::internal, e.what()); }
+}
+
+}  // namespace
+
+Profile load_profile(const Options& options, const std::string& name) { return Profile::load(name, {!options.no_measure, cache_dir()}); }
+
+Session::Session(const Options& options) : options_(options), profile_(load_profile(options, options.hardware)) {}
+
+PlanOptions Session::plan_options() const { return {options_.threads, options_.top_k, ""}; }
+
+BuildOptions Session::build_options() const {
+  return {options_.compiler.empty() ? default_compiler() : options_.compiler, search_path(),
+          options_.no_cache ? std::filesystem::path() : cache_dir()};
+}
+
+int Session::for_each(const Work& work) {
+  const std::vector<Job> jobs = read_jobs(options_.specs, options_.extents);
+  Json results = Json::array();
+  int status = 0;
+  Progress progress(jobs.size());
+  progress_ = &progress;
+  for (const Job& job : jobs) {
+    progress.step(job.label);
+    Json entry = {{"name", job.label}};
+    const auto start = std::chrono::steady_clock::now();
+    const auto error = error_of([&] {
+      const Program program = job.build();
+      entry["name"] = program.name();
+      work({program, ms_since(start)}, entry);
+    });
+    if (error) {
+      entry["error"] = {{"code", to_string(error->code())}, {"message", error->what()}};
+      if (status == 0) status = exit_status(error->code());
+      progress.clear();
+      print_error(*error);
+    }
+    results.push_back(std::move(entry));
+  }
+  progress.clear();
+  progress_ = nullptr;
+  if (options_.json) print(Json{{"rgen", version()}, {"profile", profile_.name()}, {"results", results}}.dump(2) + "\n");
+  return status;
+}
+
+void Session::say(const std::string& text) {
+  if (options_.json) return;
+  if (progress_) progress_->clear();
+  print(text);
+}
+
+void describe(const Plan& plan, double parse_ms, Json& entry) {
+  entry["target"] = plan.target();
+  entry["threads"] = plan.threads();
+  entry["construct_ms"] = parse_ms + plan.construct_ms();
+  entry["predicted_us"] = plan.predicted_us();
+  entry["limit_us"] = plan.limit_us();
+  entry["bound"] = plan.bound();
+  entry["plan"] = Json::parse(plan.json());
+}
+
+void describe(const BuildReport& report, Json& entry) {
+  entry["compiler"] = "cc";
+  entry["compile_ms"] = report.compile_ms;
+  entry["load_ms"] = report.load_ms;
+  entry["cache"] = report.cache;
+}
+
+void check_backend(const Options& options) {
+  if (options.jit)
+    throw Error(ErrorCode::unsupported, "this build has no LLVM, which --jit needs; --cc compiles with the system's compiler");
+}
+
+}  // namespace rgen::cli
