@@ -36,3 +36,9 @@ INLINE void parallel_for(const rgen_threads* t, int64_t n, void (*task)(void* ar
 INLINE void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
 //@ prefetch_l2
 INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
+
+//@ floor_div
+/// Division that rounds towards minus infinity; b > 0.
+INLINE int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+//@ floor_mod
+INLINE int64_t floor_mod(int64_t a, int64_t b) { return a - b * floor_div(a, b); }

@@ -1,0 +1,24 @@
+#include <array>
+
+#include "base/error.h"
+#include "emit/backend.h"
+
+namespace rgen::emit {
+
+Emitted emit_cpp(const ir::TensorProgram&, const rtile::Candidate&, const hw::Profile&);
+
+std::span<const Backend> backends() {
+  static constexpr std::array<Backend, 1> table{{{"cpp", hw::Profile::Kind::cpu, emit_cpp}}};
+  return table;
+}
+
+const Backend& find_backend(std::string_view target) {
+  std::string known;
+  for (const Backend& b : backends()) {
+    if (b.target == target) return b;
+    known += (known.empty() ? "" : ", ") + std::string(b.target);
+  }
+  throw Error(ErrorCode::unsupported, "no backend for '" + std::string(target) + "' here; there is " + known);
+}
+
+}  // namespace rgen::emit

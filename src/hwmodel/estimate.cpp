@@ -1,0 +1,43 @@
+#include "hwmodel/estimate.h"
+
+#include <algorithm>
+
+namespace rgen::hw {
+
+namespace {
+
+double compute_ns(const Workload& w, const Profile& p) {
+  // multiply-adds and the vector functions compete for the same ports
+  double vector_ns = 0;
+  for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns;
+  for (const auto& [name, count] : w.functions) vector_ns += count * p.cost(name) / p.ghz;
+  const double loads = w.loads / (p.load_ports * p.ghz), stores = w.stores / (p.store_ports * p.ghz);
+  const double issue = w.instructions / (p.issue_width * p.ghz);
+  return std::max({vector_ns, loads, stores, issue, w.chain_steps * w.chain_latency_ns});
+}
+
+}  // namespace
+
+Estimate estimate(const Workload& w, const Profile& p) {
+  Estimate e;
+  e.compute_us = compute_ns(w, p) / 1e3;
+  for (size_t i = 0; i < p.levels.size(); ++i) {
+    const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
+    const MemoryLevel& level = p.levels[i];
+    e.level_us.push_back((t.read_bytes / level.read_gbs(w.workers) + t.write_bytes / level.write_gbs(w.workers)) / 1e3);
+  }
+  // max over the resources, plus the part of each that its level's coefficient says is not hidden
+  double longest = e.compute_us, exposed = 0;
+  e.bound = "compute";
+  for (size_t i = 0; i < p.levels.size(); ++i) {
+    const double hidden = e.level_us[i] * (1 - p.levels[i].overlap);
+    exposed += e.level_us[i] * p.levels[i].overlap;
+    if (hidden > longest) longest = hidden, e.bound = p.levels[i].name;
+  }
+  e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + (w.tlb_misses * p.tlb_miss_ns + w.call_overheads) / 1e3;
+  e.us = longest + exposed + e.overhead_us;
+  if (e.overhead_us > longest + exposed) e.bound = w.workers > 1 ? "parallel" : "call";
+  return e;
+}
+
+}  // namespace rgen::hw

@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+static Int combined(const Int& a, const Int& b, int64_t sign) {
+  Int r(a.constant + sign * b.constant);
+  size_t i = 0, j = 0;
+  while (i < a.terms.size() || j < b.terms.size()) {
+    if (j == b.terms.size() || (i < a.terms.size() && a.terms[i].first < b.terms[j].first)) {
+      r.terms.push_back(a.terms[i++]);
+    } else if (i == a.terms.size() || b.terms[j].first < a.terms[i].first) {
+      r.terms.push_back({b.terms[j].first, sign * b.terms[j].second});
+      ++j;
+    } else {
+      const int64_t k = a.terms[i].second + sign * b.terms[j].second;
+      if (k != 0) r.terms.push_back({a.terms[i].first, k});
+      ++i, ++j;
+    }
+  }
+  return r;
+}
+Int operator+(const Int& a, const Int& b) { return combined(a, b, 1); }
+Int operator-(const Int& a, const Int& b) { return combined(a, b, -1); }
+Int operator*(const Int& a, int64_t c) {
+  Int r(a.constant * c);
+  if (c != 0)
+    for (const auto& [v, k] : a.terms) r.terms.push_back({v, k * c});
+  return r;
+}
+
+int Builder::variable(const std::string& name, int64_t lo, int64_t hi) {
+  program.variables.push_back({name, lo, hi});
+  return int(program.variables.size()) - 1;
+}
+int Builder::pointer(int buffer, const std::string& name) {
+  program.pointers.push_back({buffer, name});
+  return int(program.pointers.size()) - 1;
+}
+int Builder::reg(const std::string& name, bool integer, int array) {
+  program.registers.push_back({name, integer, array});
+  return int(program.registers.size()) - 1;
+}
+std::pair<int64_t, int64_t> Builder::range(const Int& i) const {
+  int64_t lo = i.constant, hi = i.constant;
+  for (const auto& [v, k] : i.terms) {
+    const Variable& x = program.variables[size_t(v)];
+    lo += k > 0 ? k * x.lo : k * x.hi;
+    hi += k > 0 ? k * x.hi : k * x.lo;
+  }
+  return {lo, hi};
+}
+
+}  // namespace rgen::lower

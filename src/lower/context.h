@@ -1,0 +1,88 @@
+// What the parts of lowering share while one nest becomes procedures: where tensors live, how operands are addressed, fresh names.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lower/loop_program.h"
+#include "rtile/rprogram.h"
+
+namespace rgen::lower {
+
+/// Where a tensor's elements are: a buffer and strides. A tile buffer holds one tile of the shared axes, so their origin is not added.
+struct Location {
+  int buffer = -1;
+  std::vector<int64_t> strides;
+  bool tile_local = false;
+};
+
+/// An operand's address, in elements of its buffer:
+///   constant + Σ_axis ( value·(start of the block, or value of the reduced axis) + block·(block number) + inside·(offset in the tile) )
+struct Addressing {
+  int buffer = -1;
+  std::vector<int64_t> value, block, inside;  ///< per axis
+  int64_t constant = 0;
+  bool tile_local = false;
+  bool padded = false;      ///< whole vectors may be read at the tail (packed)
+  int64_t correction = -1;  ///< group form with signed × signed bytes: offset of the sums after a block's panel (in elements)
+};
+
+/// One program being built.
+class Builder {
+ public:
+  explicit Builder(LoopProgram& p) : program(p) {}
+  LoopProgram& program;
+
+  int variable(const std::string& name, int64_t lo, int64_t hi);  ///< names are made unique on printing clashes
+  int pointer(int buffer, const std::string& name);
+  int reg(const std::string& name, bool integer, int array = 0);
+  int proc(Proc p) {
+    program.procs.push_back(std::move(p));
+    return int(program.procs.size()) - 1;
+  }
+  std::pair<int64_t, int64_t> range(const Int& i) const;  ///< over the variables' ranges
+};
+
+/// A nest being lowered.
+struct NestContext {
+  Builder& builder;
+  const ir::TensorProgram& program;
+  const rtile::Nest& nest;
+  const rtile::NestPlan& plan;
+  std::map<int, Location> location;    ///< tensor → where it is
+  std::vector<Addressing> addressing;  ///< per plan operand
+  std::vector<int> origin;             ///< per axis: variable of the shared tile's origin, or −1
+  std::vector<Location> accumulator;   ///< per inner statement: where partial sums wait between chunks (chunked reductions)
+  std::string prefix;                  ///< of procedure names
+};
+
+/// Variables through which a tile procedure learns where it is; −1 where the value is constant.
+struct TileParams {
+  std::vector<int> start, block;  ///< per output axis
+  std::vector<int> begin, end;    ///< per chunked reduced axis
+};
+
+/// One copy of the register tile's code.
+struct TileVariant {
+  std::vector<int64_t> size;       ///< per axis: elements of the tile; of the vectorised output axis: vectors
+  int tail = 0;                    ///< lanes of the last vector (lanes: all)
+  bool guarded = false;            ///< accesses may leave their tensors
+  bool first = true, last = true;  ///< chunked reductions: starts from the identity; runs the epilogue
+  auto operator<=>(const TileVariant&) const = default;
+};
+
+/// The register tile as a procedure.
+Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);
+
+/// Strides and buffers of every operand under the plan's placements; packed buffers and their packing procedures are created.
+void place_operands(NestContext& context);
+
+/// The prepack procedure of operand `i` (placement prepack): fills `addressing[i]`.
+void lower_prepack(NestContext& context, int operand);
+/// The copy of operand `i` into a padded buffer (placement box), as a region before the nest: fills `addressing[i]`.
+void lower_box(NestContext& context, int operand);
+
+/// Procedure(s) of a whole nest; returns the one to call: proc(task) when parallel, proc(origins…) otherwise.
+int lower_nest(NestContext& context);
+
+}  // namespace rgen::lower

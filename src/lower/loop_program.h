@@ -1,0 +1,150 @@
+// LoopProgram: what runs. Procedures of loops, integer lets, vector registers and primitive operations on buffers; regions run
+// procedures in parallel. Printers (C++, LLVM, CUDA) translate it one to one.
+//
+//   Program ::= Buffer* Proc* Region*                 regions run one after the other, their tasks in any order
+//   Proc    ::= name(int…) Body                       Body ::= Stmt*
+//   Stmt    ::= For | If | LetInt | LetPtr | Op | Call | Comment
+//   Int     ::= c + Σ coef·var                        affine; everything else goes through LetInt
+//   Op      ::= [reg =] primitive(Arg…)               Arg ::= reg | ptr[Int] | Int | number
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace rgen::lower {
+
+/// An affine integer expression of variables.
+struct Int {
+  int64_t constant = 0;
+  std::vector<std::pair<int, int64_t>> terms;  ///< (variable, coefficient), sorted, no zeros
+  Int(int64_t c = 0) : constant(c) {}          // NOLINT: numbers are expressions
+  static Int var(int v, int64_t coef = 1) {
+    Int i;
+    if (coef != 0) i.terms.push_back({v, coef});
+    return i;
+  }
+  bool is_const() const { return terms.empty(); }
+  bool operator==(const Int&) const = default;
+};
+Int operator+(const Int& a, const Int& b);
+Int operator-(const Int& a, const Int& b);
+Int operator*(const Int& a, int64_t c);
+
+struct Variable {
+  std::string name;
+  int64_t lo = 0, hi = 0;  ///< values it can take, both inclusive (for the bounds check)
+};
+
+/// Memory. Arguments come from the caller; workspace is laid out at `offset`, `per_task` copies of it one after the other.
+struct Buffer {
+  std::string name;
+  DType dtype = DType::f32;
+  int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
+  enum class Kind : uint8_t { input, output, packed, workspace } kind = Kind::input;
+  int argument = -1;       ///< position in `args` (packed: of the input it replaces)
+  int64_t offset = 0;      ///< workspace: bytes from its start
+  int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies
+  bool byte_wide = false;  ///< addressed in bytes whatever the dtype (interleaved groups)
+};
+
+/// A pointer into a buffer, hoisted out of inner loops: buffer + offset.
+struct Pointer {
+  int buffer = 0;
+  std::string name;
+};
+
+struct Reg {
+  int id;
+  int element = -1;
+};  ///< `element`: of a register array
+struct Address {
+  int pointer;
+  Int offset;
+};  ///< offset in elements of the pointer's buffer
+using Arg = std::variant<Reg, Address, Int, double>;
+
+struct Register {
+  std::string name;
+  bool integer = false;  ///< lanes are s32 instead of f32
+  int array = 0;         ///< >0: an array of that many vectors (transposes)
+};
+
+struct Stmt;
+using Body = std::vector<Stmt>;
+
+struct For {
+  int var;
+  Int begin, end;
+  int64_t step;
+  std::shared_ptr<Body> body;
+};
+struct If {
+  std::vector<Int> all_nonnegative;
+  std::shared_ptr<Body> then, otherwise;
+};
+struct LetInt {
+  enum class Op : uint8_t { value, min, max, floor_div, floor_mod } op;
+  int var;
+  Int a, b;
+};
+struct LetPtr {
+  int pointer;
+  Int offset;
+};
+/// `result` −1: an effect (store, prefetch). A result register is declared by its first definition in scope unless `assign`.
+struct Op {
+  std::string primitive;
+  int result = -1;
+  bool assign = false;
+  std::vector<Arg> args;
+};
+struct Call {
+  int proc;
+  std::vector<Int> args;
+};
+struct Comment {
+  std::string text;
+};
+struct Stmt {
+  std::variant<For, If, LetInt, LetPtr, Op, Call, Comment> node;
+};
+
+struct Proc {
+  std::string name, comment;
+  std::vector<int> params;  ///< variables
+  Body body;
+  bool inlined = false;  ///< small: may be inlined
+};
+
+struct Region {
+  int proc;
+  int64_t tasks;
+  std::string comment;
+};  ///< proc(task)
+struct Prepack {
+  int input;
+  int buffer_in, buffer_out;
+  int proc;
+  int64_t bytes;
+};
+
+struct LoopProgram {
+  std::vector<Variable> variables;
+  std::vector<Buffer> buffers;
+  std::vector<Pointer> pointers;
+  std::vector<Register> registers;
+  std::vector<Proc> procs;
+  std::vector<Region> regions;
+  std::vector<Prepack> prepacks;
+  int64_t workspace_bytes = 0;
+  int lanes = 1;
+};
+
+/// Registers, variables and pointers defined before use, calls well-formed. Throws Error{internal} naming the procedure.
+void verify(const LoopProgram& program);
+
+}  // namespace rgen::lower

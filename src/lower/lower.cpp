@@ -1,0 +1,214 @@
+#include "lower/lower.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+using rtile::Blocking;
+using rtile::GroupPlan;
+using rtile::Nest;
+using rtile::NestPlan;
+
+namespace {
+
+class ProgramLowering {
+ public:
+  ProgramLowering(const ir::TensorProgram& program, const rtile::RProgram& plan) : program_(program), plan_(plan), b_(result_) {}
+
+  LoopProgram run() {
+    result_.lanes = plan_.vector_bits / 32;
+    place_arguments();
+    for (const GroupPlan& g : plan_.groups) place_intermediates(g);
+    int number = 0;
+    for (const GroupPlan& g : plan_.groups) {
+      if (g.shared.empty())
+        for (size_t n = 0; n < g.nests.size(); ++n) single(g, n, name(g.group.nests[n], number++));
+      else
+        fused(g, number);
+    }
+    verify(result_);
+    return std::move(result_);
+  }
+
+ private:
+  const ir::TensorProgram& program_;
+  const rtile::RProgram& plan_;
+  LoopProgram result_;
+  Builder b_;
+  std::map<int, Location> location_;
+
+  static int64_t span(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+    int64_t last = 0;
+    for (size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
+    return last + 1;
+  }
+
+  void place_arguments() {
+    const auto place = [&](const std::vector<int>& tensors, Buffer::Kind kind, size_t base) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const ir::Tensor& t = program_[tensors[i]];
+        const auto shape = rtile::const_sizes(t.shape), strides = rtile::const_sizes(t.strides);
+        result_.buffers.push_back({t.name, t.dtype, span(shape, strides), kind, int(base + i), 0, 0, false});
+        location_[tensors[i]] = {int(result_.buffers.size()) - 1, strides, false};
+      }
+    };
+    place(program_.inputs, Buffer::Kind::input, 0);
+    place(program_.outputs, Buffer::Kind::output, program_.inputs.size());
+  }
+
+  int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks) {
+    const int64_t bytes = round_up(elements * size_of(dtype), 64);
+    result_.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, result_.workspace_bytes, tasks > 1 ? bytes : 0, false});
+    result_.workspace_bytes += bytes * std::max<int64_t>(1, tasks);
+    return int(result_.buffers.size()) - 1;
+  }
+
+  /// Tensors between nests: whole ones in the workspace, those of a fused group as one tile per task.
+  void place_intermediates(const GroupPlan& g) {
+    for (size_t n = 0; n < g.group.nests.size(); ++n)
+      g.group.nests[n].for_each_statement([&](const rtile::Statement& s) {
+        if (!s.store || location_.count(s.tensor)) return;
+        const ir::Tensor& t = program_[s.tensor];
+        auto shape = rtile::const_sizes(t.shape);
+        const bool local = !g.shared.empty() && std::count(g.group.local.begin(), g.group.local.end(), s.tensor);
+        if (local)
+          for (size_t k = 0; k < g.shared.size(); ++k)
+            for (size_t d = 0; d < s.index.size(); ++d)
+              if (s.index[d].is_affine() && s.index[d].coef(g.group.shared[k][n]) == 1) shape[d] = g.shared[k].hi;
+        const auto strides = rtile::row_major(shape);
+        const int buffer = workspace(t.name, t.dtype, span(shape, strides), local ? g.tasks : 1);
+        location_[s.tensor] = {buffer, strides, local};
+      });
+  }
+
+  static std::string name(const Nest& n, int number) { return (n.has_reduction() ? "reduce" : "map") + std::to_string(number); }
+
+  NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix) {
+    NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
+    for (const rtile::Statement& s : nest.inner) {
+      Location at;
+      if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, s);
+      c.accumulator.push_back(at);
+    }
+    return c;
+  }
+
+  /// Where partial sums wait: the output itself if it holds the accumulation type at the same index, else the workspace.
+  Location partial_sums(const Nest& nest, const rtile::Statement& s) {
+    const DType kept = accumulation(program_[s.tensor].dtype);
+    std::optional<Location> place;
+    nest.for_each_statement([&](const rtile::Statement& t) {
+      if (t.store && program_[t.tensor].dtype == kept && t.index == s.index && !place) place = location_.at(t.tensor);
+    });
+    if (place) return *place;
+    const auto shape = rtile::const_sizes(program_[s.tensor].shape);
+    return {workspace(program_[s.tensor].name + "_partial", kept, span(shape, rtile::row_major(shape)), 1), rtile::row_major(shape), false};
+  }
+
+  void single(const GroupPlan& g, size_t n, const std::string& prefix) {
+    NestContext c = context(g.group.nests[n], g.nests[n], prefix);
+    place_operands(c);
+    const int proc = lower_nest(c);
+    result_.regions.push_back({proc, g.nests[n].tasks(), ""});
+  }
+
+  /// Tiles of the shared axes dealt out to the tasks; each tile runs all nests in order.
+  void fused(const GroupPlan& g, int& number) {
+    Proc p;
+    p.name = "group" + std::to_string(number);
+    const int64_t tasks = g.tasks;
+    int64_t tiles = 1;
+    for (const Blocking& s : g.shared) tiles *= s.blocks;
+    const int task = b_.variable("task", 0, tasks - 1);
+    p.params.push_back(task);
+    const int first = b_.variable("first", 0, tiles), last = b_.variable("last", 0, tiles), tile = b_.variable("tile", 0, tiles - 1);
+    p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, tiles), Int(tasks)}});
+    p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, tiles) + Int(tiles), Int(tasks)}});
+    auto body = std::make_shared<Body>();
+    std::vector<int> origin, block;
+    Int rest = Int::var(tile);
+    int64_t remaining = tiles;
+    for (size_t k = 0; k < g.shared.size(); ++k) {
+      const Blocking& s = g.shared[k];
+      const std::string axis = g.group.nests[0].axes[size_t(g.group.shared[k][0])].name;
+      remaining /= s.blocks;
+      const int q = b_.variable(axis + "_tile", 0, s.blocks - 1), o = b_.variable(axis + "0", 0, s.start(s.blocks - 1));
+      body->push_back({LetInt{LetInt::Op::floor_div, q, rest, Int(remaining)}});
+      if (remaining > 1) {
+        const int r = b_.variable("rest", 0, remaining - 1);
+        body->push_back({LetInt{LetInt::Op::floor_mod, r, rest, Int(remaining)}});
+        rest = Int::var(r);
+      }
+      Int at = Int::var(q, s.hi);
+      if (s.ragged()) {
+        const int over = b_.variable("short", 0, s.blocks - s.n_hi);
+        body->push_back({LetInt{LetInt::Op::max, over, Int::var(q) - Int(s.n_hi), Int(0)}});
+        at = at - Int::var(over);
+      }
+      body->push_back({LetInt{LetInt::Op::value, o, at, Int(0)}});
+      origin.push_back(o), block.push_back(q);
+    }
+    const std::function<void(size_t, std::vector<int64_t>, Body&)> variants = [&](size_t k, std::vector<int64_t> extents, Body& into) {
+      if (k == g.shared.size()) {
+        std::string suffix;
+        for (size_t i = 0; i < extents.size(); ++i)
+          if (g.shared[i].ragged()) suffix += "_" + std::to_string(extents[i]);
+        for (size_t n = 0; n < g.nests.size(); ++n) {
+          nests_.push_back(std::make_unique<Tiled>());
+          Tiled& t = *nests_.back();
+          t.nest = g.group.nests[n];
+          t.plan = g.nests[n];
+          for (size_t i = 0; i < extents.size(); ++i) {
+            const size_t axis = size_t(g.group.shared[i][n]);
+            Blocking& b = t.plan.tile[axis];
+            if (t.nest.axes[axis].full == 0) t.nest.axes[axis].full = g.shared[i].extent;
+            t.nest.axes[axis].extent = extents[i];
+            b = Blocking(extents[i], b.unit, b.hi * b.unit);
+          }
+          NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix);
+          for (size_t i = 0; i < extents.size(); ++i) c.origin[size_t(g.group.shared[i][n])] = origin[i];
+          place_operands(c);
+          const int proc = lower_nest(c);
+          Call call{proc, {}};
+          for (int v : b_.program.procs[size_t(proc)].params) call.args.push_back(Int::var(v));
+          into.push_back({std::move(call)});
+        }
+        return;
+      }
+      const Blocking& s = g.shared[k];
+      const auto with = [&](int64_t size, Body& to) {
+        auto e = extents;
+        e.push_back(size);
+        variants(k + 1, e, to);
+      };
+      if (!s.ragged()) return with(s.hi, into);
+      If choice{{Int(s.n_hi - 1) - Int::var(block[k])}, std::make_shared<Body>(), std::make_shared<Body>()};
+      with(s.hi, *choice.then);
+      with(s.hi - 1, *choice.otherwise);
+      into.push_back({std::move(choice)});
+    };
+    variants(0, {}, *body);
+    number += int(g.nests.size());
+    p.body.push_back({For{tile, Int::var(first), Int::var(last), 1, body}});
+    const int proc = b_.proc(std::move(p));
+    result_.regions.push_back({proc, tasks, ""});
+  }
+
+  struct Tiled {
+    Nest nest;
+    NestPlan plan;
+  };
+  std::vector<std::unique_ptr<Tiled>> nests_;
+};
+
+}  // namespace
+
+LoopProgram lower(const ir::TensorProgram& program, const rtile::RProgram& plan) { return ProgramLowering(program, plan).run(); }
+
+}  // namespace rgen::lower

@@ -1,0 +1,268 @@
+// The blocked loops around a register tile: parallel parts, cache tiles, chunks of the reduction, and the choice of the tile's copy
+// (full, ragged, last vector, border, first and last chunk).
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+using rtile::Blocking;
+using rtile::NestPlan;
+
+namespace {
+
+class NestLowering {
+ public:
+  explicit NestLowering(NestContext& c) : c_(c), b_(c.builder), n_(int(c.nest.axes.size())) {
+    const auto none = std::vector<int>(size_t(n_), -1);
+    params_ = {none, none, none, none};
+    begin_.assign(size_t(n_), Int(0));
+    for (int a = 0; a < n_; ++a) end_.push_back(Int(is_output(a) ? tile(a).blocks : extent(a)));
+  }
+
+  int run() {
+    Proc p;
+    p.name = c_.prefix;
+    for (int o : c_.origin)
+      if (o >= 0) p.params.push_back(o);
+    bodies_.push_back(&p.body);
+    if (c_.plan.tasks() > 1) {
+      const int task = b_.variable("task", 0, c_.plan.tasks() - 1);
+      p.params.push_back(task);
+      split(task);
+    }
+    loops(0);
+    return b_.proc(std::move(p));
+  }
+
+ private:
+  NestContext& c_;
+  Builder& b_;
+  const int n_;
+  TileParams params_;
+  std::vector<Int> begin_, end_;  ///< per axis: current block range (output) or element range (reduced)
+  std::vector<Body*> bodies_;
+  std::map<TileVariant, int> tiles_;
+
+  bool is_output(int a) const { return !c_.nest.axes[size_t(a)].reduced; }
+  int64_t extent(int a) const { return c_.nest.axes[size_t(a)].extent; }
+  const Blocking& tile(int a) const { return c_.plan.tile[size_t(a)]; }
+  const std::string& name(int a) const { return c_.nest.axes[size_t(a)].name; }
+  void put(Stmt s) { bodies_.back()->push_back(std::move(s)); }
+
+  /// Blocks of the parallel axes dealt out to the task: part i of P gets blocks [⌊N·i/P⌋, ⌊N·(i+1)/P⌋).
+  void split(int task) {
+    Int rest = Int::var(task);
+    int64_t remaining = c_.plan.tasks();
+    for (size_t i = 0; i < c_.plan.parallel.size(); ++i) {
+      const auto [a, parts] = c_.plan.parallel[i];
+      if (parts == 1) continue;
+      Int part = rest;
+      if (remaining != parts) {
+        remaining /= parts;
+        const int q = b_.variable(name(a) + "_part", 0, parts - 1), r = b_.variable("rest", 0, remaining - 1);
+        put({LetInt{LetInt::Op::floor_div, q, rest, Int(remaining)}});
+        put({LetInt{LetInt::Op::floor_mod, r, rest, Int(remaining)}});
+        part = Int::var(q), rest = Int::var(r);
+      }
+      const int64_t blocks = tile(a).blocks;
+      const int lo = b_.variable(name(a) + "_from", 0, blocks), hi = b_.variable(name(a) + "_to", 0, blocks);
+      put({LetInt{LetInt::Op::floor_div, lo, part * blocks, Int(parts)}});
+      put({LetInt{LetInt::Op::floor_div, hi, part * blocks + Int(blocks), Int(parts)}});
+      begin_[size_t(a)] = Int::var(lo), end_[size_t(a)] = Int::var(hi);
+    }
+  }
+
+  void in_loop(int var, Int begin, Int end, int64_t step, const std::function<void()>& inside) {
+    auto body = std::make_shared<Body>();
+    bodies_.push_back(body.get());
+    inside();
+    bodies_.pop_back();
+    put({For{var, std::move(begin), std::move(end), step, std::move(body)}});
+  }
+
+  void loops(size_t i) {
+    if (i == c_.plan.loops.size()) return choose();
+    const auto [a, step] = c_.plan.loops[i];
+    const size_t x = size_t(a);
+    if (!is_output(a)) {  // a chunk of the reduction
+      const int from = b_.variable(name(a) + "_from", 0, extent(a) - 1), to = b_.variable(name(a) + "_to", 1, extent(a));
+      params_.begin[x] = from, params_.end[x] = to;
+      in_loop(from, begin_[x], end_[x], step, [&] {
+        put({LetInt{LetInt::Op::min, to, Int::var(from) + Int(step), end_[x]}});
+        loops(i + 1);
+      });
+      params_.begin[x] = params_.end[x] = -1;
+      return;
+    }
+    if (step > 1) {  // a tile of blocks
+      if (step >= tile(a).blocks) return loops(i + 1);
+      const int64_t blocks = tile(a).blocks;
+      const int from = b_.variable(name(a) + "_tile", 0, blocks - 1), to = b_.variable(name(a) + "_tile_end", 0, blocks);
+      const Int saved_begin = begin_[x], saved_end = end_[x];
+      in_loop(from, saved_begin, saved_end, step, [&] {
+        put({LetInt{LetInt::Op::min, to, Int::var(from) + Int(step), saved_end}});
+        begin_[x] = Int::var(from), end_[x] = Int::var(to);
+        loops(i + 1);
+      });
+      begin_[x] = saved_begin, end_[x] = saved_end;
+      return;
+    }
+    if (tile(a).blocks == 1) return loops(i + 1);
+    const Blocking& t = tile(a);
+    const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
+    const int start = b_.variable(name(a), 0, t.start(t.blocks - 1));
+    in_loop(block, begin_[x], end_[x], 1, [&] {
+      // start(b) = (b·hi − max(0, b − n_hi))·unit
+      Int at = Int::var(block, t.hi * t.unit);
+      if (t.ragged()) {
+        const int over = b_.variable("short", 0, t.blocks - t.n_hi);
+        put({LetInt{LetInt::Op::max, over, Int::var(block) - Int(t.n_hi), Int(0)}});
+        at = at - Int::var(over, t.unit);
+      }
+      put({LetInt{LetInt::Op::value, start, at, Int(0)}});
+      params_.start[x] = start, params_.block[x] = block;
+      loops(i + 1);
+      params_.start[x] = params_.block[x] = -1;
+    });
+  }
+
+  // ---- which copy of the tile ----
+  using Conditions = std::vector<Int>;
+
+  void branch(Conditions all, const std::function<void()>& yes, const std::function<void()>& no) {
+    If s{std::move(all), std::make_shared<Body>(), std::make_shared<Body>()};
+    bodies_.push_back(s.then.get());
+    yes();
+    bodies_.back() = s.otherwise.get();
+    no();
+    bodies_.pop_back();
+    put({std::move(s)});
+  }
+
+  void choose() {
+    TileVariant v;
+    v.size.assign(size_t(n_), 0);
+    v.tail = c_.plan.lanes;
+    choose_size(0, v);
+  }
+
+  void choose_size(int a, TileVariant v) {
+    if (a == n_) return choose_guard(v);
+    if (!is_output(a)) return choose_size(a + 1, v);
+    const size_t x = size_t(a);
+    const Blocking& t = tile(a);
+    const auto with = [&](int64_t units, bool last) {
+      TileVariant w = v;
+      w.size[x] = units;
+      if (a == c_.plan.vec && last) w.tail = int(t.tail());
+      choose_size(a + 1, w);
+    };
+    const bool tail = a == c_.plan.vec && t.tail() != t.unit;
+    const int64_t last_size = t.ragged() ? t.hi - 1 : t.hi;
+    if (t.blocks == 1) return with(t.hi, true);
+    const Int block = Int::var(params_.block[x]);
+    const auto by_size = [&] {
+      if (!t.ragged()) return with(t.hi, false);
+      branch(
+          {Int(t.n_hi - 1) - block}, [&] { with(t.hi, false); }, [&] { with(t.hi - 1, false); });
+    };
+    if (!tail) return by_size();
+    branch(
+        {block - Int(t.blocks - 1)}, [&] { with(last_size, true); }, by_size);
+  }
+
+  void choose_guard(TileVariant v) {
+    if (!c_.plan.guarded) return choose_chunk(v);
+    const Conditions inside = interior();
+    const auto guarded = [&] {
+      TileVariant w = v;
+      w.guarded = true;
+      choose_chunk(w);
+    };
+    branch(
+        inside, [&] { choose_chunk(v); }, guarded);
+  }
+
+  /// Conditions under which no access of the whole tile leaves its tensor.
+  Conditions interior() const {
+    Conditions all;
+    for (const rtile::Operand& o : c_.plan.operands) {
+      if (o.placement != rtile::Placement::direct || !rtile::is_affine(o.access.index)) continue;
+      for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents())) {
+        const ir::Index& i = o.access.index[size_t(d)];
+        Int lo(i.constant), hi(i.constant);
+        for (const ir::Index::Term& t : i.terms) {
+          const size_t x = size_t(t.axis);
+          Int base(0);
+          int64_t span = extent(t.axis) - 1;
+          if (is_output(t.axis)) {
+            if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
+            if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
+            span = tile(t.axis).hi * tile(t.axis).unit - 1;
+          }
+          lo = lo + base * t.coef, hi = hi + base * t.coef;
+          (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
+        }
+        all.push_back(lo);
+        all.push_back(Int(c_.program[o.access.tensor].shape[size_t(d)].value() - 1) - hi);
+      }
+    }
+    return all;
+  }
+
+  void choose_chunk(TileVariant v) {
+    Conditions first, last;
+    for (int a = 0; a < n_; ++a)
+      if (params_.begin[size_t(a)] >= 0) {
+        first.push_back(Int(0) - Int::var(params_.begin[size_t(a)]));
+        last.push_back(Int::var(params_.end[size_t(a)]) - Int(extent(a)));
+      }
+    if (first.empty()) return call(v);
+    const auto with = [&](bool is_first, bool is_last) {
+      TileVariant w = v;
+      w.first = is_first, w.last = is_last;
+      call(w);
+    };
+    branch(
+        first,
+        [&] {
+          branch(
+              last, [&] { with(true, true); }, [&] { with(true, false); });
+        },
+        [&] {
+          branch(
+              last, [&] { with(false, true); }, [&] { with(false, false); });
+        });
+  }
+
+  void call(const TileVariant& v) {
+    auto it = tiles_.find(v);
+    if (it == tiles_.end()) {
+      std::ostringstream tile_name;
+      tile_name << c_.prefix << "_tile";
+      const char* separator = "_";
+      for (int a = 0; a < n_; ++a)
+        if (is_output(a) && (v.size[size_t(a)] > 1 || a == c_.plan.vec)) {
+          tile_name << separator << (a == c_.plan.vec ? (v.size[size_t(a)] - 1) * c_.plan.lanes + v.tail : v.size[size_t(a)]);
+          separator = "x";
+        }
+      if (v.guarded) tile_name << "_border";
+      if (!v.first) tile_name << "_more";
+      if (!v.last) tile_name << "_partial";
+      it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;
+    }
+    Call c{it->second, {}};
+    for (int p : b_.program.procs[size_t(it->second)].params) c.args.push_back(Int::var(p));
+    put({std::move(c)});
+  }
+};
+
+}  // namespace
+
+int lower_nest(NestContext& context) { return NestLowering(context).run(); }
+
+}  // namespace rgen::lower

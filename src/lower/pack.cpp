@@ -1,0 +1,316 @@
+// Operand placement: the caller's layout as it is, constants packed once into the order in which the tile reads them, and padded copies
+// of activations whose accesses leave the tensor or whose rows collide in the cache.
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+using rtile::AtomForm;
+using rtile::Blocking;
+using rtile::Operand;
+using rtile::Placement;
+
+namespace {
+
+std::vector<int64_t> zeros(size_t n) { return std::vector<int64_t>(n, 0); }
+
+void place_direct(NestContext& c, size_t i) {
+  const Operand& o = c.plan.operands[i];
+  const Location& at = c.location.at(o.access.tensor);
+  const size_t n = c.nest.axes.size();
+  Addressing m{at.buffer, zeros(n), zeros(n), zeros(n), 0, at.tile_local, false, -1};
+  if (rtile::is_affine(o.access.index)) {
+    const rtile::Linear l = rtile::linearise(o.access.index, at.strides, int(n));
+    m.value = m.inside = l.coef;
+    m.constant = l.constant;
+  }
+  c.addressing[i] = std::move(m);
+}
+
+/// A loop nest written from the outside in: each call opens one loop.
+class Nested {
+ public:
+  Nested(Builder& b, Body& body) : b_(b), current_(&body) {}
+  Int loop(const std::string& name, int64_t count, int64_t step = 1) {
+    if (count <= step) return Int(0);
+    const int v = b_.variable(name, 0, (count - 1) / step * step);
+    auto body = std::make_shared<Body>();
+    current_->push_back({For{v, Int(0), Int(count), step, body}});
+    current_ = body.get();
+    return Int::var(v);
+  }
+  Body& body() { return *current_; }
+
+ private:
+  Builder& b_;
+  Body* current_;
+};
+
+}  // namespace
+
+void lower_prepack(NestContext& c, int operand) {
+  Builder& b = c.builder;
+  const Operand& o = c.plan.operands[size_t(operand)];
+  const ir::Tensor& tensor = c.program[o.access.tensor];
+  const Location& source = c.location.at(o.access.tensor);
+  const int n = int(c.nest.axes.size());
+  const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
+  const bool grouped = c.plan.form == AtomForm::group && operand == c.plan.operand_b;
+  const int64_t group = grouped ? c.plan.k_group : 1;
+
+  // sizes, innermost first: group, lanes of the vector axis, the other axes inside the tile, reduced axes, blocks
+  Addressing m{-1, zeros(size_t(n)), zeros(size_t(n)), zeros(size_t(n)), 0, false, true, -1};
+  std::vector<int> outputs;
+  for (int a = 0; a < n; ++a)
+    if (!c.nest.axes[size_t(a)].reduced && l.coef[size_t(a)] != 0 && a != c.plan.vec) outputs.push_back(a);
+  const bool by_vector = !c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;
+  if (by_vector) outputs.push_back(c.plan.vec);
+  std::vector<int64_t> tile(size_t(n), 1);
+  for (int a : outputs) tile[size_t(a)] = c.plan.tile[size_t(a)].hi * c.plan.tile[size_t(a)].unit;
+  int64_t size = group;
+  for (size_t i = outputs.size(); i-- > 0;) {
+    m.inside[size_t(outputs[i])] = size;
+    size *= tile[size_t(outputs[i])];
+  }
+  std::vector<int> reduced;
+  for (int a : c.plan.reduce_order)
+    if (l.coef[size_t(a)] != 0) reduced.push_back(a);
+  for (size_t i = reduced.size(); i-- > 0;) {
+    const int a = reduced[i];
+    const bool k = grouped && a == c.plan.k_axis;
+    m.value[size_t(a)] = k ? size / group : size;  // per element of the axis; k advances by whole groups
+    size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, group) : c.nest.axes[size_t(a)].extent;
+  }
+  // a reduced vector axis is read in whole vectors: pad its last one
+  if (!by_vector && c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0) m.padded = false;
+  const bool corrected =
+      grouped && tensor.dtype == DType::s8 && c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype == DType::s8;
+  if (corrected) {
+    m.correction = size;
+    size += tile[size_t(c.plan.vec)] * 4;
+  }
+  const int64_t panel = size;
+  for (size_t i = outputs.size(); i-- > 0;) {
+    m.block[size_t(outputs[i])] = size;
+    size *= c.plan.tile[size_t(outputs[i])].blocks;
+  }
+
+  const int input = int(std::find(c.program.inputs.begin(), c.program.inputs.end(), o.access.tensor) - c.program.inputs.begin());
+  const int64_t bytes = round_up(size * size_of(tensor.dtype), 64);
+  b.program.buffers.push_back(
+      {tensor.name + "_packed", tensor.dtype, bytes / size_of(tensor.dtype), Buffer::Kind::packed, input, 0, 0, grouped});
+  m.buffer = int(b.program.buffers.size()) - 1;
+  c.addressing[size_t(operand)] = m;
+
+  Proc p;
+  p.name = "prepack_" + tensor.name;
+  p.comment = "packs " + tensor.name + " into the order in which the tiles read it; padding is zero";
+  const int from = b.pointer(source.buffer, "src"), to = b.pointer(m.buffer, "dst");
+  p.body.push_back({LetPtr{from, Int(0)}});
+  p.body.push_back({LetPtr{to, Int(0)}});
+  Nested loops(b, p.body);
+  Int src(l.constant), dst(0);
+  std::vector<Int> inside;                  // conditions
+  std::vector<std::pair<int, Int>> blocks;  // axis, block number
+  for (int a : outputs) {
+    const Int block = loops.loop(c.nest.axes[size_t(a)].name + "_block", c.plan.tile[size_t(a)].blocks);
+    blocks.push_back({a, block});
+    dst = dst + block * m.block[size_t(a)];
+  }
+  Body* per_panel = &loops.body();
+  const Int panel_at = dst;
+  for (int a : reduced) {
+    const bool k = grouped && a == c.plan.k_axis;
+    const int64_t extent = c.nest.axes[size_t(a)].extent;
+    const Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(extent, group) : extent, k ? group : 1);
+    src = src + r * l.coef[size_t(a)], dst = dst + r * m.value[size_t(a)];
+    if (k && group > 1) {
+      const Int g = loops.loop("g", group);
+      src = src + g * l.coef[size_t(a)], dst = dst + g;
+      if (extent % group) inside.push_back(Int(extent - 1) - r - g);
+    }
+  }
+  for (const auto& [a, block] : blocks) {
+    const Blocking& t = c.plan.tile[size_t(a)];
+    const Int i = loops.loop(c.nest.axes[size_t(a)].name, tile[size_t(a)]);
+    Int at = block * (t.hi * t.unit) + i;
+    if (t.ragged()) {
+      const int over = b.variable("short", 0, t.blocks - t.n_hi);
+      loops.body().push_back({LetInt{LetInt::Op::max, over, block - Int(t.n_hi), Int(0)}});
+      at = at - Int::var(over, t.unit);
+    }
+    src = src + at * l.coef[size_t(a)], dst = dst + i * m.inside[size_t(a)];
+    if (t.start(t.blocks - 1) + tile[size_t(a)] > t.extent || t.ragged()) inside.push_back(Int(t.extent - 1) - at);
+  }
+  auto copy = std::make_shared<Body>(), pad = std::make_shared<Body>();
+  copy->push_back({Op{"copy_element", -1, false, {Address{to, dst}, Address{from, src}}}});
+  pad->push_back({Op{"zero_element", -1, false, {Address{to, dst}}}});
+  if (inside.empty())
+    loops.body().push_back(copy->front());
+  else
+    loops.body().push_back({If{inside, copy, pad}});
+  if (corrected) {  // after the panel: −128·Σ b for every lane, because the signed operand is read with its sign bit flipped
+    for (int64_t lane = 0; lane < tile[size_t(c.plan.vec)]; lane += c.plan.lanes) {
+      auto body = std::make_shared<Body>();
+      const int acc = b.reg("sum", true), ones = b.reg("offset", true), x = b.reg("b", true), zero = b.reg("zero", true);
+      per_panel->push_back({Op{"vi_set", acc, false, {Int(0)}}});
+      per_panel->push_back({Op{"vi_set", ones, false, {Int(int32_t(0x80808080u))}}});
+      per_panel->push_back({Op{"vi_set", zero, false, {Int(0)}}});
+      const int64_t step = tile[size_t(c.plan.vec)] * group;
+      const int at = b.variable("at", 0, m.correction - step);
+      body->push_back({Op{"vi_load_group", x, false, {Address{to, panel_at + Int::var(at) + Int(lane * group)}}}});
+      body->push_back({Op{"vi_dpbusd", acc, true, {Reg{acc}, Reg{ones}, Reg{x}}}});
+      per_panel->push_back({For{at, Int(0), Int(m.correction), step, body}});
+      per_panel->push_back({Op{"sub", acc, true, {Reg{zero}, Reg{acc}}}});
+      per_panel->push_back({Op{"vi_store_s32", -1, false, {Address{to, panel_at + Int(m.correction + lane * 4)}, Reg{acc}}}});
+    }
+  }
+  (void)panel;
+  const int proc = b.proc(std::move(p));
+  b.program.prepacks.push_back({input, source.buffer, m.buffer, proc, bytes});
+}
+
+void lower_box(NestContext& c, int operand) {
+  Builder& b = c.builder;
+  const Operand& o = c.plan.operands[size_t(operand)];
+  const ir::Tensor& tensor = c.program[o.access.tensor];
+  const Location& source = c.location.at(o.access.tensor);
+  const std::vector<int64_t> shape = rtile::const_sizes(tensor.shape), extents = c.nest.full_extents();
+  const size_t rank = shape.size();
+
+  // the box of index values, one range per dimension
+  std::vector<int64_t> lo(rank), count(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const auto [first, last] = ir::bounds(o.access.index[d], extents);
+    lo[d] = std::min<int64_t>(first, 0), count[d] = std::max(last + 1, shape[d]) - lo[d];
+  }
+  // trailing dimensions that lie one after the other in memory are copied as one run
+  size_t run = rank - 1;
+  int64_t inner = 1;  // elements of the run per step of dimension `run`
+  while (run > 0 && count[run] == shape[run] && source.strides[run] == inner && source.strides[run - 1] == inner * shape[run])
+    inner *= shape[run--];
+  if (source.strides[run] != inner) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
+  std::vector<int64_t> strides(rank);
+  for (size_t d = rank; d-- > 0;) {
+    if (d + 1 == rank)
+      strides[d] = 1;
+    else
+      strides[d] = strides[d + 1] * count[d + 1];
+    if (d + 1 == run && d < rank) {  // rows a power of two apart would share cache sets
+      const int64_t line = 64 / size_of(tensor.dtype);
+      int64_t row = round_up(inner * count[run], line);
+      if (row * size_of(tensor.dtype) % 512 == 0) row += line;
+      strides[d] = row;
+    }
+  }
+  const int64_t elements = rank == run + 0 || run == 0 ? inner * count[run] : strides[0] * count[0];
+  b.program.buffers.push_back(
+      {tensor.name + "_padded", tensor.dtype, elements, Buffer::Kind::workspace, -1, b.program.workspace_bytes, 0, false});
+  b.program.workspace_bytes += round_up(elements * size_of(tensor.dtype), 64);
+  const int buffer = int(b.program.buffers.size()) - 1;
+
+  rtile::Linear l = rtile::linearise(o.access.index, strides, int(c.nest.axes.size()));
+  for (size_t d = 0; d < rank; ++d) l.constant -= strides[d] * lo[d];
+  c.addressing[size_t(operand)] = {buffer, l.coef, zeros(l.coef.size()), l.coef, l.constant, false, false, -1};
+
+  // rows dealt out to the tasks
+  int64_t rows = 1;
+  for (size_t d = 0; d < run; ++d) rows *= count[d];
+  const int64_t tasks = std::min<int64_t>(rows, std::max<int64_t>(1, c.plan.tasks()));
+  Proc p;
+  p.name = c.prefix + "_pad_" + tensor.name;
+  p.comment = "copies " + tensor.name + " into rows that the tiles can read without bounds checks";
+  const int task = b.variable("task", 0, tasks - 1);
+  p.params.push_back(task);
+  const int from = b.pointer(source.buffer, "src"), to = b.pointer(buffer, "dst");
+  p.body.push_back({LetPtr{from, Int(0)}});
+  p.body.push_back({LetPtr{to, Int(0)}});
+  const int first = b.variable("first", 0, rows), last = b.variable("last", 0, rows), row = b.variable("row", 0, rows - 1);
+  p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, rows), Int(tasks)}});
+  p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, rows) + Int(rows), Int(tasks)}});
+  auto per_row = std::make_shared<Body>();
+  Int src(0), dst(0), rest = Int::var(row);
+  std::vector<Int> inside;
+  int64_t remaining = rows;
+  for (size_t d = 0; d < run; ++d) {
+    remaining /= count[d];
+    Int x = rest;
+    if (remaining > 1) {
+      const int q = b.variable("i", 0, count[d] - 1), r = b.variable("rest", 0, remaining - 1);
+      per_row->push_back({LetInt{LetInt::Op::floor_div, q, rest, Int(remaining)}});
+      per_row->push_back({LetInt{LetInt::Op::floor_mod, r, rest, Int(remaining)}});
+      x = Int::var(q), rest = Int::var(r);
+    }
+    src = src + (x + Int(lo[d])) * source.strides[d], dst = dst + x * strides[d];
+    if (lo[d] < 0) inside.push_back(x + Int(lo[d]));
+    if (lo[d] + count[d] > shape[d]) inside.push_back(Int(shape[d] - 1 - lo[d]) - x);
+  }
+  const bool integer = !is_float(tensor.dtype);
+  const std::string family = integer ? "vi_" : "vf_", type(to_string(tensor.dtype));
+  const int W = b.program.lanes;
+  const int64_t n = inner * count[run], before = -lo[run] * inner, valid = shape[run] * inner;
+  const double fill = o.access.out_of_bounds.value_or(0);
+  const auto copy_row = [&](Body& body, bool outside) {
+    const auto one = [&](Body& into, const Int& at, int64_t lanes, bool range) {
+      const int x = b.reg("x", integer);
+      if (outside)
+        into.push_back({Op{integer ? "vi_set" : "vf_set", x, false, {fill}}});
+      else if (range)
+        into.push_back({Op{family + "load_" + type + "_range",
+                           x,
+                           false,
+                           {Address{from, src + at - Int(before)}, Int(before) - at, Int(before + valid) - at, fill}}});
+      else
+        into.push_back({Op{family + "load_" + type, x, false, {Address{from, src + at - Int(before)}}}});
+      if (lanes == W)
+        into.push_back({Op{family + "store_" + type, -1, false, {Address{to, dst + at}, Reg{x}}}});
+      else
+        into.push_back({Op{family + "store_" + type + "_n", -1, false, {Address{to, dst + at}, Reg{x}, Int(lanes)}}});
+    };
+    const auto loop = [&](int64_t begin, int64_t end, bool range) {  // whole vectors
+      if (begin >= end) return;
+      const int at = b.variable("x", begin, end - W);
+      auto inner_body = std::make_shared<Body>();
+      one(*inner_body, Int::var(at), W, range);
+      body.push_back({For{at, Int(begin), Int(end), W, inner_body}});
+    };
+    const int64_t whole = n / W * W;
+    const int64_t left = std::min(whole, round_up(before, W));
+    const int64_t right = std::max(left, std::min(whole, left + (before + valid - left) / W * W));
+    loop(0, left, true);
+    loop(left, right, false);
+    loop(right, whole, true);
+    if (whole < n) one(body, Int(whole), n - whole, true);
+  };
+  if (inside.empty()) {
+    copy_row(*per_row, false);
+  } else {
+    auto yes = std::make_shared<Body>(), no = std::make_shared<Body>();
+    copy_row(*yes, false);
+    copy_row(*no, true);
+    per_row->push_back({If{inside, yes, no}});
+  }
+  p.body.push_back({For{row, Int::var(first), Int::var(last), 1, per_row}});
+  const int proc = b.proc(std::move(p));
+  b.program.regions.push_back({proc, tasks, "pad " + tensor.name});
+}
+
+void place_operands(NestContext& c) {
+  c.addressing.resize(c.plan.operands.size());
+  for (size_t i = 0; i < c.plan.operands.size(); ++i) switch (c.plan.operands[i].placement) {
+      case Placement::direct:
+        place_direct(c, i);
+        break;
+      case Placement::prepack:
+        lower_prepack(c, int(i));
+        break;
+      case Placement::box:
+        lower_box(c, int(i));
+        break;
+    }
+}
+
+}  // namespace rgen::lower

@@ -1,0 +1,259 @@
+#include "rtile/construct.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "rtile/describe.h"
+#include "rtile/plan_nest.h"
+#include "rtile/rprogram.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+double tensor_bytes(const ir::Tensor& t) {
+  double n = size_of(t.dtype);
+  for (const ir::Size& s : t.shape) n *= double(s.value());
+  return n;
+}
+
+class Constructor {
+ public:
+  Constructor(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& o)
+      : program_(program), profile_(profile), threads_(o.threads > 0 ? o.threads : profile.cores), top_k_(std::max(1, o.top_k)) {
+    if (!program.is_static())
+      throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
+    if (profile.kind != hw::Profile::Kind::cpu) throw Error(ErrorCode::unsupported, "no construction for GPU profiles yet", profile.name);
+  }
+
+  std::vector<Candidate> run() {
+    const std::vector<Nest> nests = build_nests(program_);
+    homes(nests);
+    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false), false);
+    const std::vector<Group> fused = build_groups(program_, nests, true);
+    if (fused.size() < nests.size())
+      for (auto& p : assemble(fused, true)) programs.push_back(std::move(p));
+    if (programs.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program_.name + "' fits this hardware", profile_.name);
+    std::vector<Candidate> all;
+    for (auto& p : programs) {
+      Candidate c;
+      for (const GroupPlan& g : p->groups) accumulate(c.estimate, g.estimate);
+      // one kernel, one call
+      c.estimate.us -= profile_.call_us * double(p->groups.size() - 1);
+      c.program = std::move(p);
+      all.push_back(std::move(c));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
+    if (int(all.size()) > top_k_) all.resize(size_t(top_k_));
+    for (Candidate& c : all) {
+      limit(c);
+      c.plan_json = plan_json(program_, profile_, *c.program, c.estimate);
+      c.explanation = explain(program_, profile_, *c.program, c.estimate, c.limit_us, c.limit_bound);
+    }
+    return all;
+  }
+
+ private:
+  const ir::TensorProgram& program_;
+  const hw::Profile& profile_;
+  const int threads_, top_k_;
+  std::vector<int> home_;
+  std::vector<bool> prepackable_;
+
+  static void accumulate(hw::Estimate& sum, const hw::Estimate& e) {
+    if (sum.level_us.size() < e.level_us.size()) sum.level_us.resize(e.level_us.size());
+    if (e.us > 0 && (sum.bound.empty() || e.us > sum.us)) sum.bound = e.bound;
+    sum.us += e.us, sum.compute_us += e.compute_us, sum.overhead_us += e.overhead_us;
+    for (size_t i = 0; i < e.level_us.size(); ++i) sum.level_us[i] += e.level_us[i];
+  }
+
+  /// Steady state: buffers that fit a level together stay there between calls.
+  void homes(const std::vector<Nest>& nests) {
+    double total = 0;
+    std::vector<bool> used(program_.tensors.size(), false);
+    for (const Nest& n : nests)
+      n.for_each_statement([&](const Statement& s) {
+        if (s.store) used[size_t(s.tensor)] = true;
+        ir::for_each_access(*s.value, [&](const ir::Access& a) { used[size_t(a.tensor)] = true; });
+      });
+    for (size_t t = 0; t < used.size(); ++t)
+      if (used[t]) total += tensor_bytes(program_.tensors[t]);
+    home_.assign(program_.tensors.size(), int(level_that_holds(total)));
+    prepackable_.assign(program_.tensors.size(), false);
+    for (size_t t = 0; t < program_.tensors.size(); ++t) {
+      int reads = 0;
+      for (const Nest& n : nests)
+        for (const Operand& o : collect_operands(n)) reads += o.access.tensor == int(t);
+      prepackable_[t] = program_.tensors[t].constant && reads == 1;
+    }
+  }
+  size_t level_that_holds(double bytes) const {
+    for (size_t l = 0; l + 1 < profile_.levels.size(); ++l) {
+      const hw::MemoryLevel& m = profile_.levels[l];
+      // private levels of several workers hold a share each
+      const double instances = std::max(1.0, double(threads_) / m.shared_by);
+      if (bytes <= 0.8 * double(m.capacity_bytes) * std::min(instances, 1.0 * threads_)) return l;
+    }
+    return profile_.levels.size() - 1;
+  }
+
+  PlanContext context(int threads) const { return {program_, profile_, threads, 1, home_, prepackable_}; }
+
+  /// RPrograms from the best plans of each group; several when there is one group only.
+  std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups, bool fused) {
+    std::vector<std::vector<GroupPlan>> ranked;
+    for (const Group& g : groups) {
+      ranked.push_back(g.shared.empty() ? single(g) : fused_plans(g));
+      if (ranked.back().empty()) return {};
+    }
+    (void)fused;
+    std::vector<std::shared_ptr<RProgram>> programs;
+    size_t most = 1;
+    for (const auto& r : ranked) most = std::max(most, r.size());
+    for (size_t i = 0; i < std::min(most, size_t(top_k_)); ++i) {
+      auto p = std::make_shared<RProgram>();
+      p->threads = threads_, p->vector_bits = profile_.vector_bits;
+      for (const auto& r : ranked) p->groups.push_back(r[std::min(i, r.size() - 1)]);
+      programs.push_back(std::move(p));
+    }
+    return programs;
+  }
+
+  std::vector<GroupPlan> single(const Group& g) {
+    Group simple{{}, {}, g.local};
+    std::vector<std::vector<NestPlan>> plans;
+    size_t most = 1;
+    for (const Nest& n : g.nests) {
+      std::vector<int> keep;
+      simple.nests.push_back(simplify_axes(program_, n, keep));
+      plans.push_back(plan_nest(simple.nests.back(), context(threads_), top_k_));
+      most = std::max(most, plans.back().size());
+    }
+    std::vector<GroupPlan> all;
+    for (size_t i = 0; i < most; ++i) {
+      GroupPlan p{simple, {}, {}, 1, {}};
+      for (const auto& q : plans) {
+        p.nests.push_back(q[std::min(i, q.size() - 1)]);
+        accumulate(p.estimate, p.nests.back().estimate);
+      }
+      all.push_back(std::move(p));
+    }
+    return all;
+  }
+
+  /// Fused groups: a tile of the innermost shared axis, one value of the others; the nests are planned inside it.
+  std::vector<GroupPlan> fused_plans(const Group& g) {
+    std::vector<GroupPlan> all;
+    const size_t last = g.shared.size() - 1;
+    const int64_t extent = g.nests[0].axes[size_t(g.shared[last][0])].extent;
+    std::vector<int64_t> tried;
+    for (int64_t size : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      const int64_t equal = Blocking(extent, 1, size).hi;
+      if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
+      tried.push_back(equal);
+      if (auto p = fused_plan(g, equal)) all.push_back(std::move(*p));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const GroupPlan& a, const GroupPlan& b) { return a.estimate.us < b.estimate.us; });
+    return all;
+  }
+
+  std::optional<GroupPlan> fused_plan(const Group& g, int64_t size) {
+    GroupPlan p;
+    p.group.local = g.local;
+    p.group.shared.assign(g.shared.size(), {});
+    int64_t tiles = 1;
+    bool ragged = false;
+    for (size_t k = 0; k < g.shared.size(); ++k) {
+      const int64_t extent = g.nests[0].axes[size_t(g.shared[k][0])].extent;
+      p.shared.emplace_back(extent, 1, k + 1 == g.shared.size() ? size : 1);
+      tiles *= p.shared.back().blocks;
+      ragged |= p.shared.back().ragged();
+    }
+    p.tasks = std::min<int64_t>(threads_, tiles);
+    PlanContext c = context(1);
+    c.sharers = int(p.tasks);
+    if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
+    // tile buffers live in the level that holds them
+    double local_bytes = 0;
+    for (int t : g.local) local_bytes += tensor_bytes(program_[t]) / double(tiles);
+    size_t near = 0;
+    while (near + 1 < profile_.levels.size() && local_bytes > 0.5 * double(profile_.levels[near].capacity_bytes)) ++near;
+    for (int t : g.local) c.home[size_t(t)] = int(near);
+    std::vector<bool> touched(program_.tensors.size(), false);
+    for (size_t n = 0; n < g.nests.size(); ++n) {
+      Nest nest = g.nests[n];
+      std::vector<int> keep;
+      for (size_t k = 0; k < g.shared.size(); ++k) {
+        NestAxis& a = nest.axes[size_t(g.shared[k][n])];
+        a.full = a.extent;
+        a.extent = p.shared[k].hi;
+        keep.push_back(g.shared[k][n]);
+      }
+      // what an earlier nest of the tile read or wrote is still near
+      PlanContext here = c;
+      double bytes = 0;
+      nest.for_each_statement([&](const Statement& s) {
+        const auto see = [&](int t) { bytes += tensor_bytes(program_[t]) / double(tiles); };
+        see(s.tensor);
+        ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor); });
+      });
+      size_t level = 0;
+      while (level + 1 < profile_.levels.size() && bytes > 0.5 * double(profile_.levels[level].capacity_bytes)) ++level;
+      for (size_t t = 0; t < touched.size(); ++t)
+        if (touched[t]) here.home[t] = std::min(here.home[t], int(level));
+      Nest simple = simplify_axes(program_, nest, keep);
+      for (size_t k = 0; k < g.shared.size(); ++k) p.group.shared[k].push_back(keep[k]);
+      // no padded copies inside a tile: their placement is per region
+      auto plans = plan_nest(simple, here, 1);
+      p.nests.push_back(std::move(plans.front()));
+      simple.for_each_statement([&](const Statement& s) {
+        touched[size_t(s.tensor)] = true;
+        ir::for_each_access(*s.value, [&](const ir::Access& a) { touched[size_t(a.tensor)] = true; });
+      });
+      p.group.nests.push_back(std::move(simple));
+    }
+    for (const NestPlan& n : p.nests)
+      for (const Operand& o : n.operands)
+        if (o.placement == Placement::box) return {};
+    const double per_worker = double(ceil_div(tiles, p.tasks));
+    for (const NestPlan& n : p.nests) accumulate(p.estimate, n.estimate);
+    p.estimate.us -= profile_.call_us * double(p.nests.size());
+    for (double* x : {&p.estimate.us, &p.estimate.compute_us, &p.estimate.overhead_us}) *x *= per_worker;
+    for (double& x : p.estimate.level_us) x *= per_worker;
+    p.estimate.us += profile_.call_us + (p.tasks > 1 ? profile_.fork_join_us : 0);
+    return p;
+  }
+
+  /// Roofline: the fastest atoms at full rate on all workers, and compulsory traffic at each level's bandwidth.
+  void limit(Candidate& c) const {
+    double compute = 0, bytes = 0;
+    for (const GroupPlan& g : c.program->groups)
+      for (size_t n = 0; n < g.nests.size(); ++n) {
+        const Nest& nest = g.group.nests[n];
+        double points = 1;
+        for (const NestAxis& a : nest.axes) points *= double(a.full ? a.full : a.extent);
+        const NestFacts f = nest_facts(program_, nest);
+        const NestPlan& p = g.nests[n];
+        const double per_atom = p.form == AtomForm::group ? double(p.atom->n) * p.atom->k : profile_.vector_bits / 32.0;
+        if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
+      }
+    for (int t : program_.inputs) bytes += tensor_bytes(program_[t]);
+    for (int t : program_.outputs) bytes += tensor_bytes(program_[t]);
+    const int workers = std::max(1, std::min(threads_, profile_.cores));
+    c.limit_us = compute / workers / 1e3;
+    c.limit_bound = "compute";
+    const size_t home = home_.empty() ? 0 : size_t(home_[0]);
+    const double us = bytes / workers / profile_.levels[home].read_gbs(workers) / 1e3;
+    if (us > c.limit_us) c.limit_us = us, c.limit_bound = profile_.levels[home].name;
+  }
+};
+
+}  // namespace
+
+std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
+  return Constructor(program, profile, options).run();
+}
+
+}  // namespace rgen::rtile

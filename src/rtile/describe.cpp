@@ -1,0 +1,141 @@
+#include "rtile/describe.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace rgen::rtile {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+double rounded(double us) { return std::round(us * 1000) / 1000; }
+
+json estimate_json(const hw::Profile& profile, const hw::Estimate& e) {
+  json j{{"us", rounded(e.us)}, {"bound", e.bound}, {"compute_us", rounded(e.compute_us)}};
+  for (size_t l = 0; l < e.level_us.size(); ++l) j[profile.levels[l].name + "_us"] = rounded(e.level_us[l]);
+  j["overhead_us"] = rounded(e.overhead_us);
+  return j;
+}
+
+const char* name(Placement p) {
+  switch (p) {
+    case Placement::direct:
+      return "direct";
+    case Placement::prepack:
+      return "prepack";
+    case Placement::box:
+      return "padded copy";
+  }
+  return "";
+}
+
+json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, const Nest& n, const NestPlan& p) {
+  json j;
+  json axes = json::array();
+  for (size_t a = 0; a < n.axes.size(); ++a) {
+    json x{{"name", n.axes[a].name}, {"extent", n.axes[a].extent}, {"tile", std::min(p.tile[a].hi * p.tile[a].unit, n.axes[a].extent)}};
+    if (n.axes[a].reduced) x["reduced"] = true;
+    if (int(a) == p.vec) x["vector"] = p.lanes;
+    axes.push_back(std::move(x));
+  }
+  j["axes"] = std::move(axes);
+  json loops = json::array();
+  for (const Loop& l : p.loops) {
+    const Blocking& t = p.tile[size_t(l.axis)];
+    const bool reduced = n.axes[size_t(l.axis)].reduced;
+    loops.push_back({{"axis", n.axes[size_t(l.axis)].name}, {"step", reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent)}});
+  }
+  j["loops"] = std::move(loops);
+  j["atom"] = p.atom ? p.atom->name : "";
+  json operands = json::object();
+  for (const Operand& o : p.operands)
+    operands[program[o.access.tensor].name] = std::string(name(o.placement)) + (o.transposed ? ", transposed" : "");
+  j["operands"] = std::move(operands);
+  if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
+  json parallel = json::array();
+  for (const Parallel& x : p.parallel) parallel.push_back({{"axis", n.axes[size_t(x.axis)].name}, {"parts", x.parts}});
+  j["parallel"] = std::move(parallel);
+  j["estimate"] = estimate_json(profile, p.estimate);
+  return j;
+}
+
+std::string tile_text(const Nest& n, const NestPlan& p) {
+  std::ostringstream o;
+  const char* separator = "";
+  for (size_t a = 0; a < n.axes.size(); ++a) {
+    const int64_t size = std::min(p.tile[a].hi * p.tile[a].unit, n.axes[a].extent);
+    if (size == 1 && int(a) != p.vec) continue;
+    o << separator << n.axes[a].name << ' ' << size << (int(a) == p.vec ? " (vector)" : n.axes[a].reduced ? " (unrolled)" : "");
+    separator = ", ";
+  }
+  return o.str();
+}
+
+}  // namespace
+
+std::string plan_json(const ir::TensorProgram& program, const hw::Profile& profile, const RProgram& plan, const hw::Estimate& estimate) {
+  json groups = json::array();
+  for (const GroupPlan& g : plan.groups) {
+    json nests = json::array();
+    for (size_t n = 0; n < g.nests.size(); ++n) nests.push_back(nest_json(program, profile, g.group.nests[n], g.nests[n]));
+    json j{{"nests", std::move(nests)}};
+    if (!g.shared.empty()) {
+      json shared = json::array();
+      for (size_t k = 0; k < g.shared.size(); ++k)
+        shared.push_back(
+            {{"axis", g.group.nests[0].axes[size_t(g.group.shared[k][0])].name}, {"extent", g.shared[k].extent}, {"tile", g.shared[k].hi}});
+      j["fused_over"] = std::move(shared);
+      j["tasks"] = g.tasks;
+      j["estimate"] = estimate_json(profile, g.estimate);
+    }
+    groups.push_back(std::move(j));
+  }
+  return json{{"threads", plan.threads}, {"groups", std::move(groups)}, {"estimate", estimate_json(profile, estimate)}}.dump();
+}
+
+std::string explain(const ir::TensorProgram& program, const hw::Profile& profile, const RProgram& plan, const hw::Estimate& estimate,
+                    double limit_us, const std::string& limit_bound) {
+  std::ostringstream o;
+  char line[256];
+  std::snprintf(line, sizeof line, "predicted %.4g us, bound by %s; the machine's limit for this work is %.4g us (%s)", estimate.us,
+                estimate.bound.c_str(), limit_us, limit_bound.c_str());
+  o << line << "\n";
+  for (const GroupPlan& g : plan.groups) {
+    if (!g.shared.empty()) {
+      o << "fused over";
+      for (size_t k = 0; k < g.shared.size(); ++k)
+        o << (k ? ", " : " ") << g.group.nests[0].axes[size_t(g.group.shared[k][0])].name << " in tiles of " << g.shared[k].hi;
+      o << ", " << g.tasks << " tasks\n";
+    }
+    for (size_t i = 0; i < g.nests.size(); ++i) {
+      const Nest& n = g.group.nests[i];
+      const NestPlan& p = g.nests[i];
+      o << "register tile: " << tile_text(n, p) << "; " << (p.atom ? p.atom->name : "") << "\n";
+      o << "  loops:";
+      for (const Loop& l : p.loops) {
+        const Blocking& t = p.tile[size_t(l.axis)];
+        o << ' ' << n.axes[size_t(l.axis)].name << ':'
+          << (n.axes[size_t(l.axis)].reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent));
+      }
+      for (const Parallel& x : p.parallel) o << "; " << x.parts << " tasks along " << n.axes[size_t(x.axis)].name;
+      for (const Operand& x : p.operands)
+        if (x.placement != Placement::direct || x.transposed)
+          o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement));
+      o << "\n";
+      std::snprintf(line, sizeof line, "  time: compute %.4g", p.estimate.compute_us);
+      o << line;
+      for (size_t l = 0; l < p.estimate.level_us.size(); ++l) {
+        std::snprintf(line, sizeof line, ", %s %.4g", profile.levels[l].name.c_str(), p.estimate.level_us[l]);
+        o << line;
+      }
+      std::snprintf(line, sizeof line, ", overhead %.4g us; bound by %s", p.estimate.overhead_us, p.estimate.bound.c_str());
+      o << line << "\n";
+    }
+  }
+  return o.str();
+}
+
+}  // namespace rgen::rtile

@@ -1,0 +1,78 @@
+// Loop nests: what the stages of a tensor program look like to tile construction. Operators are gone; what remains is axes, accesses
+// and reductions. A nest runs `inner` at every point of its axes and `outer` at every point of the axes that are not reduced, once the
+// reduction is complete (an epilogue). A value that a nest makes and reads at the same point stays in a register.
+//
+// Follows ir::verify; precedes construct. Pre: the program is static.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/tensor_program.h"
+
+namespace rgen::rtile {
+
+struct NestAxis {
+  std::string name;
+  int64_t extent = 1;
+  bool reduced = false;
+  int64_t full = 0;  ///< of a tile of a shared axis: the whole axis' extent (0: extent is all)
+};
+
+/// tensor[index] = value, or reduce(value) over the nest's reduced axes. Indices are functions of the nest's axes.
+struct Statement {
+  int tensor = 0;
+  std::vector<ir::Index> index;
+  ir::ReduceOp reduce = ir::ReduceOp::none;
+  ir::ExprPtr value;
+  bool store = true;  ///< false: nobody outside the nest reads it, so it lives in registers
+};
+
+struct Nest {
+  std::vector<NestAxis> axes;
+  std::vector<Statement> inner, outer;
+
+  bool has_reduction() const;
+  std::vector<int64_t> extents() const;
+  std::vector<int64_t> full_extents() const;  ///< of the whole axes, for the check of what an access can reach
+  int64_t points() const;                     ///< Π extents
+  /// Every statement, inner before outer.
+  template <class F>
+  void for_each_statement(F&& f) const {
+    for (const Statement& s : inner) f(s);
+    for (const Statement& s : outer) f(s);
+  }
+};
+
+/// Consecutive nests that run tile by tile over `shared` axes (each given as one axis number per nest), so that what passes between
+/// them stays in a tile-sized buffer. One nest, or no shared axes: the nests run one after the other over whole tensors.
+struct Group {
+  std::vector<Nest> nests;
+  std::vector<std::vector<int>> shared;  ///< [shared axis][nest] → axis of that nest
+  std::vector<int> local;                ///< tensors made and read inside this group only (tile buffers when shared is not empty)
+};
+
+/// Cheap elementwise stages inlined, epilogues and producers fused into nests; in execution order.
+std::vector<Nest> build_nests(const ir::TensorProgram& program);
+
+/// Partitions nests into groups: `fuse` joins neighbours along shared axes as far as possible; otherwise one group a nest.
+std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool fuse);
+
+/// Extent-1 axes dropped (one is kept if all are), `/` and `%` by divisors of an extent turned into split axes, and axes that every
+/// access walks as one fused into one. Axes in `keep` (shared ones) stay as they are; their new numbers are returned through it.
+Nest simplify_axes(const ir::TensorProgram& program, const Nest& nest, std::vector<int>& keep);
+
+/// index as Σ coef·axis + constant in elements of a buffer with `strides`; only for affine indices.
+struct Linear {
+  std::vector<int64_t> coef;  ///< per axis
+  int64_t constant = 0;
+};
+bool is_affine(const std::vector<ir::Index>& index);
+Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>& strides, int n_axes);
+/// Dimensions of the access that can leave the tensor for axis values in [0, extents).
+std::vector<int> guarded_dims(const ir::TensorProgram& program, const ir::Access& access, const std::vector<int64_t>& extents);
+
+/// Row-major strides of a shape.
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
+std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes);
+
+}  // namespace rgen::rtile

@@ -1,0 +1,110 @@
+// RProgram: how a tensor program is computed. Tiles per axis, loop order, placement, packing, threads; everything that the model ranks
+// and that lowering follows. Immutable once constructed.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/math.h"
+#include "hwmodel/estimate.h"
+#include "rtile/nest.h"
+
+namespace rgen::rtile {
+
+/// An extent cut into nearly equal blocks: `n_hi` blocks of `hi` units, the rest of hi − 1. A unit is one element, or one vector of
+/// `unit` lanes (the last of the extent may be partly filled). No divisor is ever required.
+struct Blocking {
+  int64_t extent = 1, unit = 1, hi = 1, blocks = 1, n_hi = 1;
+
+  Blocking() = default;
+  /// At most `size` elements a block; fewer when equal blocks come out smaller.
+  Blocking(int64_t extent_, int64_t unit_, int64_t size) : extent(extent_), unit(unit_) {
+    const int64_t units = ceil_div(extent, unit), most = std::max<int64_t>(1, ceil_div(std::min(size, extent), unit));
+    blocks = ceil_div(units, most);
+    hi = ceil_div(units, blocks);
+    n_hi = units - blocks * (hi - 1);
+  }
+  bool ragged() const { return n_hi != blocks; }
+  int64_t units() const { return ceil_div(extent, unit); }
+  int64_t size() const { return std::min(hi * unit, extent); }    ///< elements of a full block
+  int64_t tail() const { return extent - (units() - 1) * unit; }  ///< elements of the last unit
+  int64_t start(int64_t block) const { return (block * hi - std::max<int64_t>(0, block - n_hi)) * unit; }
+};
+
+/// How the products of a contraction are issued.
+enum class AtomForm : uint8_t {
+  vector,  ///< one multiply-add a lane; operands converted to the accumulation type
+  group,   ///< `k_group` products a lane and instruction (vdpbf16ps, vpdpbusd, bfdot, sdot): operands interleaved along k
+};
+
+/// One level of the blocked loops around the register tile, outermost first.
+struct Loop {
+  int axis = 0;
+  int64_t step = 1;  ///< blocks of an output axis; elements of a reduced one (a chunk: partial sums go through memory)
+};
+
+/// A parallel axis: its blocks are dealt out in `parts` nearly equal runs.
+struct Parallel {
+  int axis = 0;
+  int64_t parts = 1;
+};
+
+/// Where an access reads from.
+enum class Placement : uint8_t {
+  direct,   ///< the tensor as the caller laid it out
+  prepack,  ///< a constant, packed once into [blocks…][reduced…][register tile] order, padded
+  box,      ///< copied at the head of the task into a buffer with padded rows, out-of-bounds elements filled in
+};
+
+struct Operand {
+  ir::Access access;  ///< over the nest's axes
+  Placement placement = Placement::direct;
+  bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
+  int transpose_axis = -1;
+};
+
+struct NestPlan {
+  int vec = 0;                     ///< the vectorised axis
+  int lanes = 1;                   ///< lanes used of it by one vector (the vector length; 1 = scalar code)
+  std::vector<Blocking> tile;      ///< per axis: register tile of an output axis, unrolling of a reduced one
+  std::vector<Loop> loops;         ///< every output axis ends with step 1; reduced axes appear only when chunked
+  std::vector<int> reduce_order;   ///< loops inside the register tile, outermost first; the last one is unrolled
+  std::vector<Parallel> parallel;  ///< outermost; empty = serial
+  AtomForm form = AtomForm::vector;
+  const hw::Atom* atom = nullptr;
+  int k_axis = -1, k_group = 1;        ///< group form: the axis whose neighbours one instruction multiplies
+  int operand_a = -1, operand_b = -1;  ///< group form: broadcast and vector operand (indices into operands)
+  std::vector<Operand> operands;       ///< the distinct accesses of the nest
+  int store_transpose_axis = -1;       ///< ≥ 0: results are transposed in registers and stored along this axis
+  bool stream = false;                 ///< non-temporal stores
+  bool guarded = false;                ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  hw::Estimate estimate;
+
+  int64_t tasks() const {
+    int64_t n = 1;
+    for (const Parallel& p : parallel) n *= p.parts;
+    return n;
+  }
+  bool chunked() const;  ///< a reduced axis among `loops`
+};
+
+struct GroupPlan {
+  Group group;                   ///< nests with simplified axes
+  std::vector<Blocking> shared;  ///< per shared axis
+  std::vector<NestPlan> nests;   ///< planned for a full shared tile
+  int64_t tasks = 1;             ///< of the shared tiles (a single nest parallelises itself)
+  hw::Estimate estimate;
+};
+
+struct RProgram {
+  std::vector<GroupPlan> groups;
+  int threads = 1;
+  int vector_bits = 0;
+};
+
+/// One distinct access of a nest: all reads with the same tensor and index are the same.
+int find_operand(const std::vector<Operand>& operands, const ir::Access& access);
+std::vector<Operand> collect_operands(const Nest& nest);
+
+}  // namespace rgen::rtile

@@ -1,0 +1,510 @@
+#include "rtile/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace rgen::rtile {
+
+namespace {
+
+std::string function_name(ir::UnaryOp op) {
+  using O = ir::UnaryOp;
+  switch (op) {
+    case O::exp:
+      return "exp";
+    case O::log:
+      return "log";
+    case O::sqrt:
+      return "sqrt";
+    case O::rsqrt:
+      return "div";
+    case O::tanh:
+      return "tanh";
+    case O::erf:
+      return "erf";
+    case O::sigmoid:
+      return "sigmoid";
+    case O::floor:
+      return "floor";
+    case O::neg:
+    case O::abs:
+      return "add";
+  }
+  return "add";
+}
+std::string function_name(ir::BinaryOp op) {
+  using O = ir::BinaryOp;
+  switch (op) {
+    case O::mul:
+      return "mul";
+    case O::div:
+      return "div";
+    case O::pow:
+      return "pow";
+    case O::min:
+    case O::max:
+      return "max";
+    case O::add:
+    case O::sub:
+      return "add";
+    default:
+      return "compare";
+  }
+}
+
+void count(std::vector<std::pair<std::string, double>>& into, const std::string& f) {
+  for (auto& [name, n] : into)
+    if (name == f) {
+      n += 1;
+      return;
+    }
+  into.push_back({f, 1});
+}
+
+/// `top`: the outermost product of a sum is part of the multiply-add.
+void count_functions(const ir::Expr& e, std::vector<std::pair<std::string, double>>& into, double& ops, bool top) {
+  std::visit(ir::overloaded{[](const ir::Const&) {}, [](const ir::Access&) {}, [&](const ir::IndexValue&) { count(into, "add"), ops += 1; },
+                            [&](const ir::Unary& u) {
+                              count(into, function_name(u.op));
+                              ops += u.op == ir::UnaryOp::exp || u.op == ir::UnaryOp::erf || u.op == ir::UnaryOp::tanh ||
+                                             u.op == ir::UnaryOp::log
+                                         ? 14
+                                         : 1;
+                              count_functions(*u.x, into, ops, false);
+                            },
+                            [&](const ir::Binary& b) {
+                              if (!top) count(into, function_name(b.op)), ops += 1;
+                              count_functions(*b.x, into, ops, false);
+                              count_functions(*b.y, into, ops, false);
+                            },
+                            [&](const ir::Select& s) {
+                              count(into, "select"), ops += 1;
+                              count_functions(*s.condition, into, ops, false);
+                              count_functions(*s.yes, into, ops, false);
+                              count_functions(*s.no, into, ops, false);
+                            },
+                            [&](const ir::Cast& c) { count(into, "convert"), ops += 1, count_functions(*c.x, into, ops, false); }},
+             e.node);
+}
+
+bool is_product(const Statement& s) {
+  const ir::Binary* b = std::get_if<ir::Binary>(&s.value->node);
+  return s.reduce == ir::ReduceOp::sum && b && b->op == ir::BinaryOp::mul;
+}
+
+NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& nest, int tensor, const std::vector<ir::Index>& index) {
+  const ir::Tensor& t = program[tensor];
+  NestFacts::OperandFacts f;
+  f.tensor = tensor;
+  f.element_bytes = size_of(t.dtype);
+  f.shape = const_sizes(t.shape);
+  f.affine = is_affine(index);
+  f.coef = linearise(index, const_sizes(t.strides), int(nest.axes.size())).coef;
+  for (const ir::Index& i : index) {
+    std::vector<int64_t> c(nest.axes.size(), 0);
+    for (const ir::Index::Term& x : i.terms) c[size_t(x.axis)] = x.coef;
+    for (const ir::Index::Floor& fl : i.floors)
+      for (size_t a = 0; a < c.size(); ++a)
+        if (fl.inner.uses(int(a))) c[a] = std::max<int64_t>(1, std::abs(c[a]));
+    f.dim_coef.push_back(std::move(c));
+  }
+  return f;
+}
+
+}  // namespace
+
+NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
+  NestFacts f;
+  for (const Operand& o : collect_operands(nest)) {
+    auto x = facts_of(program, nest, o.access.tensor, o.access.index);
+    x.guards = guarded_dims(program, o.access, nest.full_extents());
+    bool inner = false;
+    for (const Statement& s : nest.inner)
+      ir::for_each_access(*s.value, [&](const ir::Access& a) { inner |= a.tensor == o.access.tensor && a.index == o.access.index; });
+    x.inner = inner;
+    f.operands.push_back(std::move(x));
+  }
+  f.reads = f.operands.size();
+  const auto stores = [&](const Statement& s, bool inner) {
+    if (!s.store) return;
+    auto x = facts_of(program, nest, s.tensor, s.index);
+    x.is_store = true;
+    x.inner = inner && s.reduce == ir::ReduceOp::none;
+    f.operands.push_back(std::move(x));
+  };
+  for (const Statement& s : nest.inner) {
+    if (is_product(s)) {
+      ++f.products;
+    } else if (s.reduce != ir::ReduceOp::none) {
+      count(f.inner_functions, s.reduce == ir::ReduceOp::sum ? "add" : "max");
+      f.inner_ops += 1;
+    }
+    count_functions(*s.value, f.inner_functions, f.inner_ops, is_product(s));
+    stores(s, true);
+  }
+  for (const Statement& s : nest.outer) {
+    count_functions(*s.value, f.outer_functions, f.outer_ops, false);
+    stores(s, false);
+  }
+  return f;
+}
+
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed) {
+  if (packed) {
+    double n = o.element_bytes;
+    for (size_t a = 0; a < extents.size(); ++a)
+      if (o.coef[a] != 0) n *= double(extents[a]);
+    return n;
+  }
+  // spans per dimension; trailing dimensions covered whole form one contiguous run
+  double run = o.element_bytes, rows = 1;
+  bool contiguous = true;
+  for (size_t d = o.shape.size(); d-- > 0;) {
+    int64_t span = 1;
+    for (size_t a = 0; a < extents.size(); ++a) span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1);
+    // a fused axis walks several dimensions through one: its span may exceed the dimension's extent
+    const bool whole = span >= o.shape[d];
+    if (contiguous)
+      run *= double(span);
+    else
+      rows *= double(span);
+    contiguous = contiguous && whole;
+  }
+  const double lines = std::max(1.0, std::ceil(run / line_bytes));
+  return rows * (run >= line_bytes ? run : lines * line_bytes);
+}
+
+int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
+  int64_t points = 1;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) points *= plan.tile[a].hi;
+  int64_t accumulators = 0, copies = nest.axes[size_t(plan.vec)].reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+  for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
+  // live at once: the vectors of the operand that is reused across the outermost unrolled axis, and one value of every other
+  int64_t live = 1;
+  for (size_t i = 0; i < facts.reads; ++i) {
+    const auto& o = facts.operands[i];
+    if (!o.inner) continue;
+    const bool vector = o.coef[size_t(plan.vec)] != 0;
+    live += vector && !nest.axes[size_t(plan.vec)].reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+  }
+  return int(accumulators + live);
+}
+
+namespace {
+
+class Counter {
+ public:
+  Counter(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), mean_(n_), trips_(n_, 1), unroll_(n_, 1), worker_(n_) {
+    shape();
+  }
+
+  hw::Workload run() {
+    instructions();
+    traffic();
+    w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
+    for (const Operand& o : plan_.operands)
+      if (o.placement == Placement::box) ++w_.regions;
+    return std::move(w_);
+  }
+
+ private:
+  const Nest& nest_;
+  const NestFacts& facts_;
+  const NestPlan& plan_;
+  const PlanContext& c_;
+  const size_t n_;
+  std::vector<double> mean_;       ///< mean size of a tile per output axis, in units
+  std::vector<double> trips_;      ///< iterations of each reduced axis' loop inside the tile
+  std::vector<int64_t> unroll_;    ///< units of each reduced axis per iteration
+  std::vector<int64_t> worker_;    ///< elements of each axis that the busiest worker covers
+  double calls_ = 1;               ///< tiles of the busiest worker (chunks counted)
+  double points_ = 1, steps_ = 1;  ///< per tile: vectors of results, steps of the reduction
+  double chunks_ = 1;
+  hw::Workload w_;
+
+  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+  int64_t unit(size_t a) const { return int(a) == plan_.k_axis && plan_.form == AtomForm::group ? plan_.k_group : plan_.tile[a].unit; }
+
+  void shape() {
+    for (size_t a = 0; a < n_; ++a) {
+      const Blocking& t = plan_.tile[a];
+      const int64_t extent = nest_.axes[a].extent;
+      worker_[a] = extent;
+      if (!reduced(a)) {
+        int64_t blocks = t.blocks;
+        for (const Parallel& p : plan_.parallel)
+          if (size_t(p.axis) == a) blocks = ceil_div(t.blocks, p.parts);
+        mean_[a] = double(t.units()) / double(t.blocks);
+        worker_[a] = std::min(extent, int64_t(std::ceil(double(blocks) * mean_[a] * double(t.unit))));
+        calls_ *= double(blocks);
+        points_ *= mean_[a];
+      } else {
+        int64_t inside = extent;
+        for (const Loop& l : plan_.loops)
+          if (size_t(l.axis) == a) inside = std::min(l.step, extent), chunks_ *= double(ceil_div(extent, l.step));
+        const double units = std::ceil(double(inside) / double(unit(a)));
+        unroll_[a] = std::min<int64_t>(t.hi, int64_t(units));
+        trips_[a] = std::ceil(units / double(unroll_[a]));
+        steps_ *= units;
+      }
+    }
+    calls_ *= chunks_;
+  }
+
+  /// Distinct values of the operand's address among the points of one unrolled body.
+  double distinct(const NestFacts::OperandFacts& o) const {
+    double n = 1;
+    for (const auto& dim : o.dim_coef) {
+      double product = 1, span = 1;
+      for (size_t a = 0; a < n_; ++a) {
+        if (dim[a] == 0 || int(a) == plan_.vec) continue;
+        const double size = reduced(a) ? double(unroll_[a]) : mean_[a];
+        product *= size;
+        span += double(std::abs(dim[a])) * (size - 1);
+      }
+      n *= std::min(product, span);
+    }
+    if (o.coef[size_t(plan_.vec)] != 0) n *= reduced(size_t(plan_.vec)) ? double(unroll_[size_t(plan_.vec)]) : mean_[size_t(plan_.vec)];
+    return n;
+  }
+
+  void function(const std::string& name, double n) {
+    for (auto& [f, m] : w_.functions)
+      if (f == name) {
+        m += n;
+        return;
+      }
+    w_.functions.push_back({name, n});
+  }
+
+  void instructions() {
+    const bool vec_reduced = reduced(size_t(plan_.vec));
+    const double inner = points_ * steps_ * calls_;  // points of the whole nest, in vectors
+    const double outer = points_ * calls_ / chunks_;
+    double iterations = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (reduced(a)) iterations *= trips_[a];
+    double loads = 0, stores = 0, extra = 0;
+    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      const int64_t stride = i < facts_.reads && plan_.operands[i].placement == Placement::prepack ? (o.coef[size_t(plan_.vec)] ? 1 : 0)
+                                                                                                   : o.coef[size_t(plan_.vec)];
+      const bool scalar = plan_.lanes == 1;
+      if (o.is_store) {
+        const double n = o.inner ? inner : outer;
+        if (stride == 0 || stride == 1 || scalar) {
+          stores += n;
+        } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
+          // partly filled transposes cost as much as full ones
+          const double fill = std::min(1.0, mean_[size_t(plan_.store_transpose_axis)] / plan_.lanes);
+          stores += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
+        } else {
+          stores += n * plan_.lanes, extra += n * plan_.lanes;
+        }
+        continue;
+      }
+      bool uses_reduced = false;
+      for (size_t a = 0; a < n_; ++a) uses_reduced |= reduced(a) && o.coef[a] != 0;
+      const double n = o.inner ? distinct(o) * (uses_reduced ? iterations : 1) * calls_ : distinct(o) * calls_ / chunks_;
+      if (!o.affine || stride == 0 || stride == 1 || scalar) {
+        loads += n;
+        if (!o.affine) extra += 10 * n;
+      } else if (plan_.operands[i].transposed) {
+        const double fill = std::min(1.0, mean_[size_t(plan_.operands[i].transpose_axis)] / plan_.lanes);
+        loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
+      } else {
+        function("gather", n), extra += n;
+      }
+      const bool narrow =
+          o.element_bytes < 4 && !(plan_.form == AtomForm::group && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
+      if (narrow) function("convert", n), extra += n;
+      // a border tile checks each access: a few integer instructions and a branch
+      if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) extra += 8 * n * border_share(i);
+    }
+    if (plan_.form == AtomForm::group) {
+      w_.atoms.push_back({plan_.atom, inner});
+      const auto& a = facts_.operands[size_t(plan_.operand_a)];
+      if (a.element_bytes == 1) extra += distinct(a) * iterations * calls_;  // the sign flip
+    } else if (facts_.products > 0) {
+      w_.atoms.push_back({plan_.atom, inner * facts_.products});
+    }
+    for (const auto& [f, k] : facts_.inner_functions)
+      if (plan_.form != AtomForm::group || f != "convert") function(f, k * inner);
+    for (const auto& [f, k] : facts_.outer_functions) function(f, k * outer);
+    double ops =
+        facts_.inner_ops * inner + facts_.outer_ops * outer + extra + (plan_.form == AtomForm::group ? inner : inner * facts_.products);
+    if (chunks_ > 1) loads += points_ * calls_ * (1 - 1 / chunks_), stores += points_ * calls_ * (1 - 1 / chunks_);
+    // what does not fit the register file is stored and loaded again at every step
+    const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
+    if (spilled > 0) loads += spilled * iterations * calls_, stores += spilled * iterations * calls_;
+    const double reductions = nest_.has_reduction() && vec_reduced ? points_ * calls_ : 0;  // across the lanes
+    function("shuffle", 4 * reductions), function("add", 4 * reductions);
+    ops += 10 * reductions;
+    w_.loads = loads, w_.stores = stores;
+    w_.instructions = loads + stores + ops + 3 * iterations * calls_ + 30 * calls_;
+    const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
+    if (nest_.has_reduction()) {
+      const double copies = vec_reduced ? double(unroll_[size_t(plan_.vec)]) : 1;
+      w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
+      w_.chain_latency_ns = latency;
+    }
+    w_.call_overheads = calls_ * 12 / c_.profile.ghz;
+  }
+
+  /// The share of tiles whose accesses of operand `i` may leave the tensor.
+  double border_share(size_t i) const {
+    const auto& o = facts_.operands[i];
+    double inside = 1;
+    for (int d : o.guards) {
+      double blocks = 1;
+      for (size_t a = 0; a < n_; ++a)
+        if (!reduced(a) && o.dim_coef[size_t(d)][a] != 0) blocks *= double(plan_.tile[a].blocks);
+      inside *= std::max(0.0, 1 - 2 / blocks);
+    }
+    return 1 - inside;
+  }
+
+  // ---- traffic ----
+
+  /// Bytes touched by all operands, and by each, while the axes cover `extents`.
+  double footprint(const std::vector<int64_t>& extents, std::vector<double>& each) const {
+    double sum = 0;
+    each.resize(facts_.operands.size());
+    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
+      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
+      sum += each[i];
+    }
+    return sum;
+  }
+
+  void traffic() {
+    // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
+    std::vector<std::vector<int64_t>> covered{worker_};
+    std::vector<double> trips;
+    for (const Loop& l : plan_.loops) {
+      std::vector<int64_t> e = covered.back();
+      const size_t a = size_t(l.axis);
+      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * mean_[a])) * plan_.tile[a].unit;
+      trips.push_back(std::ceil(double(e[a]) / double(std::min(inside, e[a]))));
+      e[a] = std::min(e[a], inside);
+      covered.push_back(std::move(e));
+    }
+    std::vector<std::vector<double>> each(covered.size());
+    std::vector<double> total(covered.size());
+    for (size_t d = 0; d < covered.size(); ++d) total[d] = footprint(covered[d], each[d]);
+
+    const auto& levels = c_.profile.levels;
+    w_.levels.resize(levels.size());
+    // registers ← L1: every load and store, as wide as a vector (broadcasts read one element)
+    const double vector_bytes = c_.profile.vector_bits / 8.0;
+    w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
+    for (size_t inner = 0; inner + 1 < levels.size(); ++inner) {
+      const double capacity = 0.8 * double(levels[inner].capacity_bytes) / std::max(1, std::min(levels[inner].shared_by, w_.workers));
+      size_t depth = 0;
+      while (depth + 1 < covered.size() && total[depth] > capacity) ++depth;
+      hw::LevelTraffic& t = w_.levels[inner + 1];
+      for (size_t i = 0; i < facts_.operands.size(); ++i) {
+        const auto& o = facts_.operands[i];
+        if (c_.home[size_t(o.tensor)] <= int(inner)) continue;  // it never leaves this level
+        double executions = 1;
+        bool reusing = true;
+        for (size_t l = depth; l-- > 0;) {
+          const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
+          reusing = reusing && !used;
+          if (!reusing) executions *= trips[l];
+        }
+        double bytes = each[depth][i] * executions;
+        if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
+        if (o.is_store) {
+          const bool partial = chunks_ > 1 && executions > 1;
+          t.write_bytes += bytes;
+          t.read_bytes += plan_.stream ? 0 : partial || inner + 2 == levels.size() ? bytes : bytes * 0.5;  // allocated on write
+        } else {
+          t.read_bytes += bytes;
+        }
+      }
+    }
+    copies();
+  }
+
+  /// Rows of a tile that fall into the same sets of the first-level cache are fetched again at every step.
+  double conflict_bytes(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (o.is_store || !o.inner || plan_.operands[i].placement != Placement::direct) return 0;
+    const hw::MemoryLevel& l1 = c_.profile.levels[0];
+    if (l1.ways <= 0) return 0;
+    const int64_t way = l1.capacity_bytes / l1.ways;
+    double worst = 0;
+    for (size_t a = 0; a < n_; ++a) {
+      if (reduced(a) || int(a) == plan_.vec || mean_[a] <= 1) continue;
+      const int64_t stride = std::abs(o.coef[a]) * o.element_bytes;
+      if (stride < l1.line_bytes) continue;
+      int64_t rows = 1;  // rows until the sets repeat
+      for (int64_t at = stride % way; at != 0 && rows < 64; at = (at + stride) % way) ++rows;
+      const double per_set = mean_[a] / double(rows);
+      if (per_set + 2 > l1.ways) worst = std::max(worst, mean_[a]);
+    }
+    double steps = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (reduced(a)) steps *= trips_[a];
+    return worst * steps * calls_ * l1.line_bytes;
+  }
+
+  /// Padded copies made before the nest.
+  void copies() {
+    for (size_t i = 0; i < facts_.reads; ++i) {
+      if (plan_.operands[i].placement != Placement::box) continue;
+      double bytes = facts_.operands[i].element_bytes;
+      for (int64_t s : facts_.operands[i].shape) bytes *= double(s);
+      bytes /= double(std::max<int64_t>(1, plan_.tasks()));
+      const double vectors = bytes / (c_.profile.vector_bits / 8.0);
+      w_.loads += vectors, w_.stores += vectors, w_.instructions += 5 * vectors;
+      const int home = std::max(1, c_.home[size_t(facts_.operands[i].tensor)]);
+      for (int l = 0; l <= home && l < int(w_.levels.size()); ++l) {
+        // copying does not overlap with the nest that follows: counted as traffic twice
+        w_.levels[size_t(l)].read_bytes += 2 * bytes;
+        w_.levels[size_t(l)].write_bytes += 2 * bytes;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context) {
+  return Counter(nest, facts, plan, context).run();
+}
+
+int find_operand(const std::vector<Operand>& operands, const ir::Access& access) {
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].access.tensor == access.tensor && operands[i].access.index == access.index &&
+        operands[i].access.out_of_bounds == access.out_of_bounds)
+      return int(i);
+  return -1;
+}
+
+std::vector<Operand> collect_operands(const Nest& nest) {
+  std::vector<Operand> operands;
+  std::vector<int> made;
+  nest.for_each_statement([&](const Statement& s) { made.push_back(s.tensor); });
+  nest.for_each_statement([&](const Statement& s) {
+    ir::for_each_access(*s.value, [&](const ir::Access& a) {
+      if (std::find(made.begin(), made.end(), a.tensor) != made.end()) return;
+      if (find_operand(operands, a) < 0) operands.push_back({a, Placement::direct, false, -1});
+    });
+  });
+  return operands;
+}
+
+bool NestPlan::chunked() const {
+  for (const Loop& l : loops)
+    if (std::find(reduce_order.begin(), reduce_order.end(), l.axis) != reduce_order.end()) return true;
+  return false;
+}
+
+}  // namespace rgen::rtile

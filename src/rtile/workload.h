@@ -1,0 +1,47 @@
+// Workload of a planned nest: instruction counts, streams per memory level, dependency chains. The analytical heart: footprints of the
+// tile at every depth of the loops, and what must cross each level because it does not fit.
+#pragma once
+#include "rtile/rprogram.h"
+
+namespace rgen::rtile {
+
+/// What planning knows beside the nest itself.
+struct PlanContext {
+  const ir::TensorProgram& program;
+  const hw::Profile& profile;
+  int threads = 1;                ///< workers the nest may use
+  int sharers = 1;                ///< workers active at once (a fused group's nests run inside its tasks)
+  std::vector<int> home;          ///< per tensor: memory level (index into Profile::levels) where it waits between uses
+  std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
+};
+
+/// Facts about a nest that every plan of it shares; computed once.
+struct NestFacts {
+  struct OperandFacts {
+    int tensor = 0, element_bytes = 4;
+    bool affine = true;
+    std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
+    std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
+    std::vector<int64_t> shape;
+    std::vector<int> guards;  ///< dimensions that can leave the tensor
+    bool is_store = false;
+    bool inner = true;  ///< read (written) at every point, not only after the reduction
+  };
+  std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
+  size_t reads = 0;
+  int products = 0;                                                              ///< inner sum statements that are one multiply-add
+  std::vector<std::pair<std::string, double>> inner_functions, outer_functions;  ///< vectors through each function per point
+  double inner_ops = 0, outer_ops = 0;                                           ///< instructions of those
+};
+NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
+
+/// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order.
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed);
+
+/// Vector registers that the tile needs at once.
+int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
+
+/// The busiest worker's workload.
+hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+
+}  // namespace rgen::rtile
