@@ -27,18 +27,17 @@ int vector_bits(const std::vector<std::string>& isa) {
                                                                                                      : 128;
 }
 
-std::vector<Profile> shipped_cpus() {
-  std::vector<Profile> out;
+// Shipped profiles are checked when they are built and tested: here they are only read.
+std::vector<json> shipped_cpus() {
+  std::vector<json> out;
   for (const std::string& name : shipped_profiles())
-    if (Profile p = parse_profile(*shipped_profile_text(name), name + ".json"); p.kind == Profile::Kind::cpu && p.arch == host_arch)
-      out.push_back(std::move(p));
+    if (json p = json::parse(*shipped_profile_text(name)); p["kind"] == "cpu" && p["arch"] == host_arch) out.push_back(std::move(p));
   return out;
 }
 
-double likeness(const Profile& profile, const CpuIdentity& id, const std::vector<std::string>& isa) {
+double likeness(const json& profile, const CpuIdentity& id, const std::vector<std::string>& isa) {
   double score = 0;
-  const json document = json::parse(profile.json);
-  for (const json& match : document.value("matches", json::array())) {
+  for (const json& match : profile.value("matches", json::array())) {
     if (match["vendor"] != id.vendor) continue;
     score = std::max(score, 5.0);  // the same maker
     if (match["family"] != id.family) continue;
@@ -46,8 +45,8 @@ double likeness(const Profile& profile, const CpuIdentity& id, const std::vector
     if (models.empty() || std::find(models.begin(), models.end(), id.model) != models.end()) score = 40;
   }
   size_t common = 0;
-  for (const std::string& feature : profile.isa) common += has(isa, feature);
-  return score + 20.0 * double(common) / double(profile.isa.size() + isa.size() - common);
+  for (const json& feature : profile["isa"]) common += has(isa, feature.get_ref<const std::string&>());
+  return score + 20.0 * double(common) / double(profile["isa"].size() + isa.size() - common);
 }
 
 json detected_count(int64_t value, const char* unit) {
@@ -102,8 +101,9 @@ void apply_caches(json& levels, const Topology& topology, int cores) {
 }
 
 // Compilers know the names of processors younger than themselves least of all: an older name, with the rest by feature flags.
-std::string march_of(const Profile& base, const std::vector<std::string>& isa) {
-  if (std::all_of(base.isa.begin(), base.isa.end(), [&](const std::string& f) { return has(isa, f); })) return base.march;
+std::string march_of(const json& base, const std::vector<std::string>& isa) {
+  if (std::all_of(base["isa"].begin(), base["isa"].end(), [&](const json& f) { return has(isa, f.get_ref<const std::string&>()); }))
+    return base["march"];
   if (host_arch == "aarch64") return "armv8-a";
   return vector_bits(isa) == 512 ? "x86-64-v4" : "x86-64-v3";
 }
@@ -124,10 +124,16 @@ json atoms_for(const json& base, const std::vector<std::string>& isa) {
     }
   };
   add_from(base);
-  for (const Profile& other : shipped_cpus())
-    if (other.vector_bits == base["vector"]["bits"]["value"]) add_from(json::parse(other.json));
+  for (const json& other : shipped_cpus())
+    if (other["vector"]["bits"]["value"] == base["vector"]["bits"]["value"]) add_from(other);
   return out;
 }
+
+// The order in which one reads a profile; whatever is not here follows by name.
+constexpr std::string_view reading_order[] = {
+    "format",  "name",   "title", "vendor",  "kind",      "arch", "march", "isa",  "matches",  "clock", "cores", "vector",
+    "issue",   "levels", "atoms", "cycles",  "fork_join", "call", "tlb",   "gpu",  "capacity", "ways",  "line",  "shared_by",
+    "latency", "read",   "write", "overlap", "a",         "b",    "acc",   "math", "shape",    "rate"};
 
 void write(const json& node, int indent, std::string& out) {
   const std::string pad(size_t(indent) + 2, ' ');
@@ -139,11 +145,16 @@ void write(const json& node, int indent, std::string& out) {
   }
   out += node.is_object() ? "{" : "[";
   const char* separator = "\n";
-  for (const auto& [key, value] : node.items()) {
+  auto member = [&](const std::string& key, const json& value) {
     out += separator + pad + (node.is_object() ? json(key).dump() + ": " : "");
     write(value, indent + 2, out);
     separator = ",\n";
-  }
+  };
+  for (std::string_view key : reading_order)
+    if (node.is_object() && node.contains(key)) member(std::string(key), node[std::string(key)]);
+  for (const auto& [key, value] : node.items())
+    if (!node.is_object() || std::find(std::begin(reading_order), std::end(reading_order), key) == std::end(reading_order))
+      member(key, value);
   out += "\n" + pad.substr(2) + (node.is_object() ? "}" : "]");
 }
 
@@ -152,10 +163,10 @@ void write(const json& node, int indent, std::string& out) {
 std::string nearest_shipped(const CpuIdentity& identity, const std::vector<std::string>& isa) {
   std::string best;
   double best_score = -1;
-  for (const Profile& profile : shipped_cpus()) {
-    if (profile.vector_bits != vector_bits(isa)) continue;
+  for (const json& profile : shipped_cpus()) {
+    if (profile["vector"]["bits"]["value"] != vector_bits(isa)) continue;
     if (double score = likeness(profile, identity, isa); score > best_score) {
-      best = profile.name;
+      best = profile["name"];
       best_score = score;
     }
   }
@@ -168,12 +179,11 @@ std::string nearest_shipped(const CpuIdentity& identity, const std::vector<std::
 
 json detected_document(const CpuIdentity& identity, const Topology& topology, const std::vector<std::string>& isa) {
   const std::string base_name = nearest_shipped(identity, isa);
-  const std::string base_text = *shipped_profile_text(base_name);
-  const Profile base = parse_profile(base_text, base_name + ".json");
   const int cores = std::max<int>(1, int(topology.cpus.size()));
 
-  json doc = json::parse(base_text);
+  json doc = json::parse(*shipped_profile_text(base_name));
   const json atoms = atoms_for(doc, isa);
+  const std::string march = march_of(doc, isa);
   restamp(doc, base_name);
   doc.erase("matches");
   doc["atoms"] = atoms;
@@ -181,7 +191,7 @@ json detected_document(const CpuIdentity& identity, const Topology& topology, co
   doc["title"] = identity.title;
   doc["vendor"] = identity.vendor;
   doc["isa"] = isa;
-  doc["march"] = march_of(base, isa);
+  doc["march"] = march;
   doc["cores"] = detected_count(cores, "count");
   apply_caches(doc["levels"], topology, cores);
   return doc;

@@ -69,12 +69,12 @@ struct Rates {
   struct Figure {
     std::string figure;
     bool chain;
-    double ns;  ///< of one instruction
+    double cycles;  ///< of one instruction
   };
   std::vector<Figure> figures;
   double all_cores_fma = 0;                                ///< rate of a core's fma when all cores run it ÷ when one does
   double fork_join_us = 0;                                 ///< waking spinning threads on all cores and waiting for them
-  double find(std::string_view figure, bool chain) const;  ///< ns, 0 if not measured
+  double find(std::string_view figure, bool chain) const;  ///< cycles, 0 if not measured
 };
 Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>& isa);
 

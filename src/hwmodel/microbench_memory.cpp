@@ -18,7 +18,7 @@ namespace {
 using Time = std::chrono::steady_clock;
 double ns_since(Time::time_point start) { return std::chrono::duration<double, std::nano>(Time::now() - start).count(); }
 
-constexpr int64_t line = 64, huge_page = 2 << 20;
+constexpr int64_t hops = 2048, line = 64, huge_page = 2 << 20;
 
 // Memory well beyond the last cache, in huge pages where the system grants them: then a latency is the memory's, not the TLB's.
 class Arena {
@@ -52,14 +52,13 @@ int64_t arena_bytes(const std::vector<CacheLevel>& caches) {
 
 // Links the lines of [begin, begin + bytes) into one ring that jumps about: a full-period congruential sequence, written in order of
 // address. The multiplier suits lengths 2^k and 3·2^k; the length is the largest of these that fits.
-int64_t link_ring(std::byte* begin, int64_t bytes) {
+void link_ring(std::byte* begin, int64_t bytes) {
   int64_t n = 2;
   while (2 * n * line <= bytes) n *= 2;
   if (n / 2 * 3 * line <= bytes) n = n / 2 * 3;
   const uint64_t multiplier = 12 * 3'141'593 + 1, increment = 7'778'747, length = uint64_t(n);
   for (uint64_t i = 0; i < length; ++i)
     *reinterpret_cast<void**>(begin + int64_t(i) * line) = begin + int64_t((i * multiplier + increment) % length) * line;
-  return n;
 }
 
 class Probe {
@@ -71,15 +70,17 @@ class Probe {
 
   int64_t arena_size() const { return arena_.bytes(); }
 
+  // Read through just before each run: on a shared machine the neighbours' traffic empties our part of a cache in milliseconds, which a
+  // long chase would take for the cache being small, while a kernel comes back to its data in less.
   double latency_ns(int64_t bytes) {
     bytes = std::clamp<int64_t>(bytes, 64 * line, arena_.bytes());
     double best = std::numeric_limits<double>::infinity();
     team_.run(1, [&](int) {
-      const int64_t lines = link_ring(arena_.data(), bytes);
+      link_ring(arena_.data(), bytes);
       void* at = arena_.data();
-      const int64_t hops = round_up(std::min<int64_t>(lines, 8192), 16);
-      if (bytes <= (8 << 20)) at = chase(at, std::min<int64_t>(lines, 1 << 17) / 16 * 16 + 16);  // bring it in
-      for (int repeat = 0; repeat < 5; ++repeat) {
+      for (int repeat = 0; repeat < 7; ++repeat) {
+        for (int pass = 0; pass < 2 && bytes <= arena_.bytes() / 2; ++pass)
+          streams_.read(arena_.data(), bytes / stream_block * stream_block);
         const Time::time_point start = Time::now();
         at = chase(at, hops);
         best = std::min(best, ns_since(start) / double(hops));

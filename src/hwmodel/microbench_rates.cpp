@@ -16,7 +16,7 @@ double ns_since(Time::time_point start) { return std::chrono::duration<double, s
 // Layout: operands at 0, gather indices at 64 (spread over four lines), a divisor at 128, a tile configuration at 256.
 void fill_scratch(unsigned char* scratch) {
   std::memset(scratch, 0, size_t(scratch_bytes));
-  const float operands[2] = {1.5f, 1.25f};
+  const float operands[2] = {1.2345678f, 1.7654321f};
   std::memcpy(scratch, operands, sizeof operands);
   for (int32_t lane = 0; lane < 16; ++lane) {
     const int32_t index = lane * 21 % 64;
@@ -30,21 +30,36 @@ void fill_scratch(unsigned char* scratch) {
   }
 }
 
+double run_ns(const InstructionLoop& loop, int64_t iterations, void* scratch) {
+  const Time::time_point start = Time::now();
+  loop.run(iterations, scratch);
+  return ns_since(start);
+}
+
+int64_t iterations_for(double ns, const InstructionLoop& loop, void* scratch) {
+  int64_t iterations = 16;
+  while (run_ns(loop, iterations, scratch) < ns) iterations *= 2;
+  return iterations;
+}
+
 // Nanoseconds of one instruction: the fastest of several runs of about 100 µs, so that an interruption does not count.
 double fastest(const InstructionLoop& loop, void* scratch) {
-  int64_t iterations = 16;
-  for (;; iterations *= 2) {
-    const Time::time_point start = Time::now();
-    loop.run(iterations, scratch);
-    if (ns_since(start) > 50e3) break;
-  }
+  const int64_t iterations = iterations_for(50e3, loop, scratch);
   double best = std::numeric_limits<double>::infinity();
+  for (int repeat = 0; repeat < 9; ++repeat) best = std::min(best, run_ns(loop, iterations, scratch));
+  return best / (double(iterations) * loop.operations);
+}
+
+// Cycles of one instruction: the clock drifts from one millisecond to the next, so each run has a run of the clock's chain beside it.
+double cycles_of(const InstructionLoop& loop, const InstructionLoop& clock, void* scratch) {
+  const int64_t iterations = iterations_for(50e3, loop, scratch), ticks = iterations_for(20e3, clock, scratch);
+  std::vector<double> ratios;
   for (int repeat = 0; repeat < 9; ++repeat) {
-    const Time::time_point start = Time::now();
-    loop.run(iterations, scratch);
-    best = std::min(best, ns_since(start) / (double(iterations) * loop.operations));
+    const double before = run_ns(clock, ticks, scratch), ns = run_ns(loop, iterations, scratch), after = run_ns(clock, ticks, scratch);
+    ratios.push_back(ns / std::min(before, after));
   }
-  return best;
+  std::nth_element(ratios.begin(), ratios.begin() + 2, ratios.end());  // low, but not the one where the clock's run was interrupted
+  return ratios[2] * double(ticks) * clock.operations / (double(iterations) * loop.operations);
 }
 
 struct alignas(64) Scratch {
@@ -52,26 +67,36 @@ struct alignas(64) Scratch {
   Scratch() { fill_scratch(bytes); }
 };
 
-// A parallel region as a pool does it whose threads still spin from the last: one store that all watch, one counter that they raise.
+// A parallel region of threads that still spin from the last one: they see the new region, draw tasks until there are none, and meet
+// in a barrier at the end, which the first thread leaves last.
 double fork_join_us(Team& team) {
   constexpr int rounds = 400;
-  std::atomic<int> epoch{0}, finished{0};
+  std::atomic<int> epoch{0}, drawn{0}, arrived{0}, left{0};
   std::vector<double> times;
   auto wait = [](auto ready) {
     for (int spins = 0; !ready(); ++spins)
       if (spins > 20000) std::this_thread::yield();  // another program has our core
   };
-  team.run(team.size(), [&](int index) {
+  const int size = team.size();
+  auto draw = [&](int round) {
+    while (drawn.fetch_add(1, std::memory_order_acq_rel) < round * 2 * size - size) {}
+  };
+  team.run(size, [&](int index) {
     for (int round = 1; round <= rounds; ++round) {
-      if (index != 0) {
+      if (index == 0) {
+        const Time::time_point start = Time::now();
+        drawn.store((round - 1) * 2 * size, std::memory_order_relaxed);
+        epoch.store(round, std::memory_order_release);
+        draw(round);
+        wait([&] { return arrived.load(std::memory_order_acquire) == round * (size - 1); });
+        left.store(round, std::memory_order_release);
+        times.push_back(ns_since(start) * 1e-3);
+      } else {
         wait([&] { return epoch.load(std::memory_order_acquire) >= round; });
-        finished.fetch_add(1, std::memory_order_acq_rel);
-        continue;
+        draw(round);
+        arrived.fetch_add(1, std::memory_order_acq_rel);
+        wait([&] { return left.load(std::memory_order_acquire) >= round; });
       }
-      const Time::time_point start = Time::now();
-      epoch.store(round, std::memory_order_release);
-      wait([&] { return finished.load(std::memory_order_acquire) == round * (team.size() - 1); });
-      times.push_back(ns_since(start) * 1e-3);
     }
   });
   std::nth_element(times.begin(), times.begin() + rounds / 4, times.end());
@@ -82,7 +107,7 @@ double fork_join_us(Team& team) {
 
 double Rates::find(std::string_view figure, bool chain) const {
   for (const Figure& one : figures)
-    if (one.figure == figure && one.chain == chain) return one.ns;
+    if (one.figure == figure && one.chain == chain) return one.cycles;
   return 0;
 }
 
@@ -94,13 +119,14 @@ Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>&
   };
   const InstructionLoop clock = loop("clock", true), fma = loop("fma", false);
   Rates rates;
-  double cycle_ns = std::numeric_limits<double>::infinity(), alone = 0;
+  double cycle_ns = 0, alone = 0;
   team.run(1, [&](int) {
     Scratch scratch;
     for (int warm = 0; warm < 20; ++warm) fastest(fma, scratch.bytes);  // reach the clock that sustained vector work has
     cycle_ns = fastest(clock, scratch.bytes);
-    for (const InstructionLoop& one : loops) rates.figures.push_back({std::string(one.figure), one.chain, fastest(one, scratch.bytes)});
-    alone = std::min(rates.find("fma", false), fastest(fma, scratch.bytes));
+    for (const InstructionLoop& one : loops)
+      if (one.figure != clock.figure) rates.figures.push_back({std::string(one.figure), one.chain, cycles_of(one, clock, scratch.bytes)});
+    alone = fastest(fma, scratch.bytes);
     cycle_ns = std::min(cycle_ns, fastest(clock, scratch.bytes));
   });
   rates.ghz = 1 / cycle_ns;
