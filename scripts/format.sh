@@ -3,6 +3,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mode=(-i)
-[ "${1:-}" != --check ] || mode=(--dry-run -Werror)
+[ "${1:-}" != --check ] || mode=(--dry-run -Werror -ferror-limit=1)
 find . \( -path ./build -o -path ./.git \) -prune -o \( -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.c' \) -print0 |
   xargs -0 clang-format-14 --style=file "${mode[@]}"
