@@ -17,7 +17,8 @@ static double interpolate(const std::vector<SharedBandwidth>& table, int sharers
   if (above == table.begin() || above->sharers == sharers) return above->gbs;
   const SharedBandwidth& lo = *std::prev(above);
   const double t = double(sharers - lo.sharers) / (above->sharers - lo.sharers);
-  return 1 / ((1 - t) / lo.gbs + t / above->gbs);
+  const double gbs = 1 / ((1 - t) / lo.gbs + t / above->gbs);
+  return std::clamp(gbs, std::min(lo.gbs, above->gbs), std::max(lo.gbs, above->gbs));  // rounding must not break monotony
 }
 
 double MemoryLevel::read_gbs(int sharers) const { return interpolate(read, sharers); }

@@ -17,6 +17,25 @@ std::string shown(const json& node) {
 
 bool is_figure(const json& node) { return node.is_object() && node.contains("unit"); }
 
+// 1 MiB is 1024 KiB, and 4 is 4.0.
+bool same(const json& a, const json& b) {
+  if (!is_figure(a) || !is_figure(b)) return a == b;
+  struct Unit {
+    std::string_view name, base;
+    double scale;
+  };
+  static constexpr Unit units[] = {
+      {"KiB", "B", 0x1p10}, {"MiB", "B", 0x1p20}, {"GiB", "B", 0x1p30}, {"GHz", "MHz", 1e3}, {"us", "ns", 1e3}};
+  auto in_base = [](const json& figure) {
+    const double value = figure["value"];
+    const std::string name = figure["unit"];
+    for (const Unit& unit : units)
+      if (unit.name == name) return std::pair{value * unit.scale, std::string(unit.base)};
+    return std::pair{value, name};
+  };
+  return in_base(a) == in_base(b);
+}
+
 // Rows of levels, atoms and bandwidths are told apart by what names them, so that one more level shows as one line.
 std::string row_key(const json& row, size_t index) {
   if (row.is_object() && row.contains("shape"))
@@ -41,7 +60,7 @@ Named children(const json& node) {
 void compare(const json& a, const json& b, const std::string& path, std::vector<std::string>& lines) {
   const bool leaf = !a.is_structured() || !b.is_structured() || (is_figure(a) && a.contains("value"));
   if (leaf) {
-    if (shown(a) != shown(b)) lines.push_back(path + ": " + shown(a) + " → " + shown(b));
+    if (!same(a, b)) lines.push_back(path + ": " + shown(a) + " → " + shown(b));
     return;
   }
   const Named left = children(a), right = children(b);
