@@ -15,21 +15,18 @@ namespace {
 /// Accounts for what the analysis does not follow (fused and reassociated forms, online rescaling).
 constexpr double safety = 2;
 
-/// The largest allowed |got − want| on the side where `got` lies; `bound` and `magnitude` as in tolerance.h.
-double allowed_error(double want, double got, double magnitude, const ErrorBound& bound, DType out) {
-  if (!std::isfinite(magnitude)) magnitude = std::abs(want);
+/// The largest allowed |got − want| on the side where `got` lies; `roundings` and `magnitude` as in tolerance.h.
+double allowed_error(double want, double got, double magnitude, double roundings, DType out) {
   // 2^-126: kernels may flush subnormals to zero.
-  const double computed =
-      bound.roundings > 0 ? safety * bound.roundings * (unit_roundoff(DType::f32) * magnitude + 0x1p-126) + bound.steps : bound.steps;
+  const double computed = roundings > 0 ? safety * roundings * (unit_roundoff(DType::f32) * magnitude + 0x1p-126) : 0;
   if (is_float(out)) {
     const FloatFormat f = format_of(out);
     const double half_smallest = std::ldexp(1.0, f.min_exponent - f.bits);
     return computed + unit_roundoff(out) * (std::abs(want) + computed) + half_smallest;
   }
-  if (bound.steps > 0) return bound.steps;
-  // An error before the rounding to an integer can only move it to the neighbour, and only near a tie.
+  // An error before the rounding moves an integer only near a tie.
   const double rounded = round_integer(want, out), limit = round_integer(got > rounded ? want + computed : want - computed, out);
-  return std::min(1.0, std::abs(limit - rounded));
+  return std::abs(limit - rounded);
 }
 
 std::string position(const std::string& name, const std::vector<int64_t>& at) {
@@ -47,7 +44,7 @@ struct Worst {
 };
 
 /// Checks one output; raises the figures of `all`.
-void compare_output(const ir::Tensor& tensor, const Layout& layout, const ErrorBound& bound, const std::vector<double>& wants,
+void compare_output(const ir::Tensor& tensor, const Layout& layout, double roundings, const std::vector<double>& wants,
                     const std::vector<double>& magnitudes, const std::vector<int64_t>& sampled, const Buffer& output, Comparison& all) {
   const int64_t n = sampled.empty() ? layout.elements() : int64_t(sampled.size());
   double largest_want = 0, largest_error = 0, largest_allowed = 0;
@@ -58,7 +55,7 @@ void compare_output(const ir::Tensor& tensor, const Layout& layout, const ErrorB
     const double exact = wants[size_t(flat)];
     const double want = is_float(tensor.dtype) ? exact : round_integer(exact, tensor.dtype);
     const double got = load_element(output.data(), layout.offset(flat), tensor.dtype);
-    const double allowed = allowed_error(exact, got, magnitudes[size_t(flat)], bound, tensor.dtype);
+    const double allowed = allowed_error(exact, got, magnitudes[size_t(flat)], roundings, tensor.dtype);
     double error = std::abs(got - want), excess;
     if (std::isnan(want) || std::isnan(got)) {
       error = 0;
@@ -91,7 +88,7 @@ void compare_output(const ir::Tensor& tensor, const Layout& layout, const ErrorB
 
 Comparison compare(const ir::TensorProgram& program, const ir::Reference& reference, const std::vector<Buffer>& outputs,
                    const std::vector<int64_t>& dim_values) {
-  const std::vector<ErrorBound> bounds = error_bounds(program, dim_values);
+  const std::vector<double> rounded = roundings(program, dim_values);
   Comparison all;
   for (size_t o = 0; o < program.outputs.size(); ++o) {
     const ir::Tensor& tensor = program[program.outputs[o]];
@@ -99,7 +96,7 @@ Comparison compare(const ir::TensorProgram& program, const ir::Reference& refere
     if (outputs[o].size() < size_t(layout.span()) * size_t(size_of(tensor.dtype)))
       throw Error(ErrorCode::internal, "the output buffer is smaller than its tensor", tensor.name);
     const std::vector<int64_t> everything;
-    compare_output(tensor, layout, bounds[size_t(program.outputs[o])], reference.outputs[o], reference.magnitude[o],
+    compare_output(tensor, layout, rounded[size_t(program.outputs[o])], reference.outputs[o], reference.magnitude[o],
                    o < reference.sampled.size() ? reference.sampled[o] : everything, outputs[o], all);
   }
   return all;

@@ -11,12 +11,10 @@ namespace {
 
 using namespace ir;
 
-/// A value on the way to an output: its roundings, whether it is an integer in both the reference and the kernel, and the steps between
-/// integers by which it may be off (ErrorBound).
+/// A value on the way to an output: its roundings, and whether it is an integer that both the reference and the kernel compute exactly.
 struct Value {
   double roundings = 0;
   bool integer = false;
-  double steps = 0;
 };
 
 /// Polynomials and approximations of the emitted vector math: 4 ulp, each two unit roundoffs.
@@ -52,25 +50,24 @@ class Analysis {
     const Value body = value(*stage.body);
     double n = 1;
     for (size_t a = size_t(stage.n_out); a < stage.axes.size(); ++a) n *= double(stage.axes[a].extent.eval(dim_values));
-    if (stage.reduce == ReduceOp::sum && !body.integer) return {body.roundings + sum_roundings(n), false, body.steps};
-    if (stage.reduce == ReduceOp::prod && !body.integer) return {n * (body.roundings + 1), false, body.steps};
+    if (stage.reduce == ReduceOp::sum && !body.integer) return {body.roundings + sum_roundings(n), false};
+    if (stage.reduce == ReduceOp::prod && !body.integer) return {n * (body.roundings + 1), false};
     return body;
   }
 
   Value value(const Expr& e) const {
-    return std::visit(
-        overloaded{[&](const Const& c) { return constant_value(c.value); },
-                   [&](const Access& a) {
-                     Value v = tensors_[size_t(a.tensor)];
-                     if (a.out_of_bounds) v = joined(v, constant_value(*a.out_of_bounds));
-                     return v;
-                   },
-                   [&](const IndexValue&) {
-                     return Value{0, true};
-                   },
-                   [&](const Unary& u) { return unary_value(u); }, [&](const Binary& b) { return binary_value(b); },
-                   [&](const Select& s) { return joined(value(*s.yes), value(*s.no)); }, [&](const Cast& c) { return cast_value(c); }},
-        e.node);
+    return std::visit(overloaded{[&](const Const& c) { return constant_value(c.value); },
+                                 [&](const Access& a) {
+                                   const Value v = tensors_[size_t(a.tensor)];
+                                   return a.out_of_bounds ? joined(v, constant_value(*a.out_of_bounds)) : v;
+                                 },
+                                 [&](const IndexValue&) {
+                                   return Value{0, true};
+                                 },
+                                 [&](const Unary& u) { return unary_value(u); }, [&](const Binary& b) { return binary_value(b); },
+                                 [&](const Select& s) { return chosen(value(*s.condition), joined(value(*s.yes), value(*s.no))); },
+                                 [&](const Cast& c) { return cast_value(c); }},
+                      e.node);
   }
 
   static Value constant_value(double c) {
@@ -78,10 +75,10 @@ class Analysis {
     return {exact ? 0.0 : 1.0, std::isinf(c) || std::floor(c) == c};
   }
   /// Either of two values.
-  static Value joined(Value x, Value y) { return {std::max(x.roundings, y.roundings), x.integer && y.integer, std::max(x.steps, y.steps)}; }
-  static double factor(const Expr& e) {
-    const auto* c = std::get_if<Const>(&e.node);
-    return c ? std::abs(c->value) : 1;
+  static Value joined(Value x, Value y) { return {std::max(x.roundings, y.roundings), x.integer && y.integer}; }
+  /// A jump taken by a computed value: the reference's magnitude has its height where it is in doubt, which one rounding covers.
+  static Value chosen(Value by, Value result) {
+    return by.roundings > 0 ? Value{std::max(1.0, std::max(by.roundings, result.roundings)), false} : result;
   }
 
   Value unary_value(const Unary& u) const {
@@ -89,12 +86,13 @@ class Analysis {
     switch (u.op) {
       case UnaryOp::neg:
       case UnaryOp::abs:
-      case UnaryOp::floor:
         return x;
+      case UnaryOp::floor:
+        return chosen(x, {0, true});
       case UnaryOp::sqrt:
-        return {x.roundings + 1, false, x.steps};
+        return {std::max(x.roundings, 1.0), false};
       default:
-        return {x.roundings + function_roundings, false, x.steps};
+        return {std::max(x.roundings, function_roundings), false};
     }
   }
 
@@ -104,27 +102,25 @@ class Analysis {
     switch (b.op) {
       case BinaryOp::add:
       case BinaryOp::sub:
-        return {both.integer ? both.roundings : both.roundings + 1, both.integer, x.steps + y.steps};
+        return both.integer ? both : Value{both.roundings + 1, false};
       case BinaryOp::mul:
-        return {both.integer ? both.roundings : x.roundings + y.roundings + product_roundings(program_.math), both.integer,
-                std::max(x.steps * factor(*b.y), y.steps * factor(*b.x))};
+        return both.integer ? both : Value{x.roundings + y.roundings + product_roundings(program_.math), false};
       case BinaryOp::div:
-        return {x.roundings + y.roundings + 2, false, x.steps / factor(*b.y)};
+        return {x.roundings + y.roundings + 2, false};
       case BinaryOp::pow:
-        return {x.roundings + y.roundings + 2 * function_roundings, false, both.steps};
+        return {std::max(x.roundings + y.roundings, 2 * function_roundings), false};
       case BinaryOp::min:
       case BinaryOp::max:
         return both;
       default:  // comparisons
-        return {both.roundings, true};
+        return chosen(both, {0, true});
     }
   }
 
   Value cast_value(const Cast& c) const {
     const Value x = value(*c.x);
-    if (!is_float(c.dtype)) return {x.roundings, x.integer, x.integer ? x.steps : 1};
-    const double rounded = c.dtype == DType::f32 ? 0 : unit_roundoff(c.dtype) / unit_roundoff(DType::f32);
-    return {x.roundings + rounded, x.integer && rounded == 0, x.steps};
+    if (c.dtype == DType::f32) return x;
+    return chosen(x, {0, !is_float(c.dtype)});
   }
 
   const TensorProgram& program_;
@@ -133,11 +129,11 @@ class Analysis {
 
 }  // namespace
 
-std::vector<ErrorBound> error_bounds(const TensorProgram& program, const std::vector<int64_t>& dim_values) {
+std::vector<double> roundings(const TensorProgram& program, const std::vector<int64_t>& dim_values) {
   const Analysis analysis(program, dim_values);
-  std::vector<ErrorBound> bounds;
-  for (const Value& v : analysis.tensors()) bounds.push_back({v.steps, v.integer ? 0 : v.roundings});
-  return bounds;
+  std::vector<double> all;
+  for (const Value& v : analysis.tensors()) all.push_back(v.integer ? 0 : v.roundings);
+  return all;
 }
 
 }  // namespace rgen::run

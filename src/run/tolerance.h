@@ -6,13 +6,7 @@
 
 namespace rgen::run {
 
-struct ErrorBound {
-  /// Absolute part: a computed float that was rounded to an integer on the way may have gone to the neighbour.
-  double steps = 0;
-  /// Rounding errors of one element, in unit roundoffs of the accumulation type times the element's magnitude; 0: computed exactly.
-  double roundings = 0;
-};
-/// One per tensor of the program.
-std::vector<ErrorBound> error_bounds(const ir::TensorProgram& program, const std::vector<int64_t>& dim_values);
+/// Rounding errors of an element of each tensor, in unit roundoffs of f32 times the magnitude that the reference gives it; 0: exact.
+std::vector<double> roundings(const ir::TensorProgram& program, const std::vector<int64_t>& dim_values);
 
 }  // namespace rgen::run
