@@ -29,8 +29,7 @@ Accumulator identity(ReduceOp op) {
 void accumulate(ReduceOp op, Accumulator& a, const double* v, const double* m, int n) {
   switch (op) {
     case ReduceOp::none:
-      a = {v[0], m[0]};
-      break;
+      throw Error(ErrorCode::internal, "nothing is reduced");
     case ReduceOp::sum:
       for (int i = 0; i < n; ++i) a.value += v[i], a.magnitude += m[i];
       break;
@@ -90,30 +89,53 @@ class StageRunner {
 
   void run(const Box& box) {
     std::vector<int64_t> element = box.lo;
-    do {
-      const int64_t i = flat(element, strides_);
-      if (!plane_.known(i)) add_element(element, i);
-    } while (advance(element, box.lo, box.hi));
+    if (stage_.reduce == ReduceOp::none && !element.empty()) {
+      do add_row(element, box.hi.back());
+      while (advance(element, box.lo, box.hi));
+    } else {
+      do {
+        const int64_t i = flat(element, strides_);
+        if (!plane_.known(i)) add_element(element, i);
+      } while (advance(element, box.lo, box.hi));
+    }
     flush();
   }
 
  private:
+  /// Points that belong together: of one element's reduction, or of neighbouring elements where nothing is reduced.
   struct Segment {
     int64_t element;
     int begin, end;
     bool last;  ///< the element's last points
   };
 
+  /// The unknown elements from `element` to the end of its row; leaves `element` at the row's last.
+  void add_row(std::vector<int64_t>& element, int64_t end) {
+    int64_t i = flat(element, strides_);
+    for (int64_t& x = element.back(); x < end;) {
+      int64_t n = 0;
+      while (x + n < end && block_.size + n < block_size && !plane_.known(i + n)) ++n;
+      if (n > 0) {
+        at_ = element;
+        segments_.push_back({i, block_.size, block_.size + int(n), true});
+        append_run(int(n));
+        if (block_.size == block_size) flush();
+      }
+      const int64_t step = std::max<int64_t>(n, 1);
+      x += step;
+      i += step;
+    }
+    element.back() = end - 1;
+  }
+
   void add_element(const std::vector<int64_t>& element, int64_t i) {
-    std::copy(element.begin(), element.end(), at_.begin());
-    std::fill(at_.begin() + long(element.size()), at_.end(), 0);
-    if (reduction_points_ == 1) {
-      const int at = block_.size;
-      append_run(1);
-      segments_.push_back({i, at, at + 1, true});
-      if (block_.size == block_size) flush();
+    if (at_.empty()) {  // a scalar of scalars
+      block_.size = 1;
+      segments_.push_back({i, 0, 1, true});
       return;
     }
+    std::copy(element.begin(), element.end(), at_.begin());
+    std::fill(at_.begin() + long(element.size()), at_.end(), 0);
     for (int64_t left = reduction_points_; left > 0;) {
       const int begin = block_.size;
       while (block_.size < block_size && left > 0) {
@@ -146,15 +168,21 @@ class StageRunner {
     const Row *value = nullptr, *magnitude = nullptr;
     code_.run(block_, value, magnitude);
     for (const Segment& s : segments_) {
+      if (stage_.reduce == ReduceOp::none) {
+        for (int i = s.begin; i < s.end; ++i) set(s.element + i - s.begin, (*value)[size_t(i)], (*magnitude)[size_t(i)]);
+        continue;
+      }
       accumulate(stage_.reduce, sum_, value->data() + s.begin, magnitude->data() + s.begin, s.end - s.begin);
       if (!s.last) continue;
-      plane_.set(s.element, sum_.value, std::isfinite(sum_.value) ? sum_.magnitude : 0);
+      set(s.element, sum_.value, sum_.magnitude);
       sum_ = identity(stage_.reduce);
     }
     segments_.clear();
     block_.size = 0;
     block_.fixed.assign(block_.fixed.size(), true);
   }
+
+  void set(int64_t element, double value, double magnitude) { plane_.set(element, value, std::isfinite(value) ? magnitude : 0); }
 
   const Stage& stage_;
   const std::vector<int64_t>& extents_;

@@ -45,7 +45,7 @@ class Plane {
   bool known(int64_t i) const { return pages_[size_t(i >> page_bits)] && page(i).known[slot(i)]; }
   void set(int64_t i, double value, double magnitude) {
     auto& p = pages_[size_t(i >> page_bits)];
-    if (!p) p = std::make_unique<Page>();
+    if (!p) p.reset(new Page);  // not make_unique: it would clear the values too
     p->value[slot(i)] = value;
     p->magnitude[slot(i)] = magnitude;
     p->known[slot(i)] = true;
