@@ -14,7 +14,6 @@ struct Profile::Impl {
 struct Plan::Impl {
   driver::Planned planned;
   Breakdown breakdown;
-  std::string target;
 };
 struct Kernel::Impl {
   driver::Kernel kernel;

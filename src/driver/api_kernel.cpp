@@ -27,8 +27,7 @@ std::vector<Plan> plan(const Program& program, const Profile& profile, const Pla
   for (driver::Planned& p :
        driver::plan(program.impl()->program, profile.impl()->profile, {options.threads, options.top_k, options.target})) {
     Breakdown breakdown = breakdown_of(p);
-    std::string target(p.backend->target);
-    plans.push_back(Plan(std::make_shared<const Plan::Impl>(Plan::Impl{std::move(p), std::move(breakdown), std::move(target)})));
+    plans.push_back(Plan(std::make_shared<const Plan::Impl>(Plan::Impl{std::move(p), std::move(breakdown)})));
   }
   return plans;
 }
@@ -40,7 +39,7 @@ const Breakdown& Plan::breakdown() const { return impl_->breakdown; }
 const std::string& Plan::json() const { return impl_->planned.candidate.plan_json; }
 const std::string& Plan::explanation() const { return impl_->planned.candidate.explanation; }
 int Plan::threads() const { return impl_->planned.threads; }
-const std::string& Plan::target() const { return impl_->target; }
+const std::string& Plan::target() const { return impl_->planned.target; }
 double Plan::construct_ms() const { return impl_->planned.construct_ms; }
 
 Source Plan::emit() const {

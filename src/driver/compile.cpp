@@ -19,13 +19,13 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-const emit::Backend& choose_backend(const std::string& target, const hw::Profile& profile) {
+std::string choose_target(const std::string& wanted, const hw::Profile& profile) {
   const bool cpu = profile.kind == hw::Profile::Kind::cpu;
-  const emit::Backend& backend = emit::find_backend(target.empty() ? (cpu ? "cpp" : "cuda") : target);
-  if (backend.kind != profile.kind)
-    throw Error(ErrorCode::unsupported, "target '" + std::string(backend.target) + "' is not for a " + (cpu ? "CPU" : "GPU") +
-                                            "; profile '" + profile.name + "' takes '" + (cpu ? "cpp" : "cuda") + "'");
-  return backend;
+  const std::string usual = cpu ? "cpp" : "cuda";
+  if (!wanted.empty() && emit::find_backend(wanted).kind != profile.kind)
+    throw Error(ErrorCode::unsupported,
+                "target '" + wanted + "' is not for a " + (cpu ? "CPU" : "GPU") + "; profile '" + profile.name + "' takes '" + usual + "'");
+  return wanted.empty() ? usual : wanted;
 }
 
 std::vector<std::string> compile_flags(const emit::Emitted& code, const run::Compiler& compiler) {
@@ -60,7 +60,7 @@ std::vector<Planned> plan(std::shared_ptr<const ir::TensorProgram> program, std:
   const Stopwatch watch;
   if (options.threads < 0 || options.top_k < 1)
     throw Error(ErrorCode::usage, options.threads < 0 ? "threads must be 0 (the profile's cores) or more" : "top_k must be 1 or more");
-  const emit::Backend& backend = choose_backend(options.target, *profile);
+  const std::string target = choose_target(options.target, *profile);
   if (!program->is_static())
     throw Error(ErrorCode::unsupported, "dimension '" + program->dims.front().name + "' is a range: this version plans fixed extents only",
                 program->name);
@@ -68,15 +68,15 @@ std::vector<Planned> plan(std::shared_ptr<const ir::TensorProgram> program, std:
   std::vector<rtile::Candidate> candidates = rtile::construct(*program, *profile, {threads, options.top_k});
   if (candidates.empty()) throw Error(ErrorCode::does_not_fit, "no plan for profile '" + profile->name + "'", program->name);
   std::vector<Planned> plans;
-  for (rtile::Candidate& c : candidates) plans.push_back({program, profile, &backend, std::move(c), threads, watch.ms()});
+  for (rtile::Candidate& c : candidates) plans.push_back({program, profile, target, std::move(c), threads, watch.ms()});
   return plans;
 }
 
 Emission emit(const Planned& planned) {
   const Stopwatch watch;
-  emit::Emitted code = planned.backend->emit(*planned.program, planned.candidate, *planned.profile);
+  emit::Emitted code = emit::find_backend(planned.target).emit(*planned.program, planned.candidate, *planned.profile);
   std::string manifest = print_manifest(planned, code);
-  return {std::move(code), std::string(planned.backend->target), std::move(manifest), watch.ms()};
+  return {std::move(code), planned.target, std::move(manifest), watch.ms()};
 }
 
 std::filesystem::path kernel_cache(const std::filesystem::path& cache_dir) { return cache_dir.empty() ? cache_dir : cache_dir / "kernels"; }

@@ -26,13 +26,13 @@ struct PlanOptions {
 struct Planned {
   std::shared_ptr<const ir::TensorProgram> program;
   std::shared_ptr<const hw::Profile> profile;
-  const emit::Backend* backend;
+  std::string target;  ///< the backend that prints it
   rtile::Candidate candidate;
   int threads;
   double construct_ms;
 };
-/// Best first, at least one. Pre: the program is verified. Throws what construct throws, and Error{unsupported} for a target that the
-/// profile's kind does not have or a program with symbolic dimensions.
+/// Best first, at least one. Pre: the program is verified. Throws what construct throws, and Error{unsupported} for a target that is not
+/// of the profile's kind or a program with symbolic dimensions. A plan needs no backend: devices can be asked about that have none yet.
 std::vector<Planned> plan(std::shared_ptr<const ir::TensorProgram> program, std::shared_ptr<const hw::Profile> profile,
                           const PlanOptions& options);
 
@@ -42,6 +42,7 @@ struct Emission {
   std::string manifest;  ///< JSON (contract of the emitted kernel)
   double emit_ms;
 };
+/// Throws Error{unsupported} when this build has no backend for the target.
 Emission emit(const Planned& planned);
 
 struct BuildOptions {

@@ -31,7 +31,7 @@ std::string print_manifest(const Planned& planned, const emit::Emitted& code) {
   return Json{{"rgen", RGEN_VERSION},
               {"name", program.name},
               {"symbol", code.symbol},
-              {"target", planned.backend->target},
+              {"target", planned.target},
               {"isa", code.isa},
               {"profile", planned.profile->name},
               {"profile_hash", planned.profile->hash},

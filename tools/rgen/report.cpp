@@ -54,11 +54,18 @@ std::string Table::text() const {
   return all;
 }
 
+namespace {
+
+/// Three digits, never an exponent: "0.982", "17.9", "1240".
+std::string figure(double v) { return v >= 100 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v); }
+
+}  // namespace
+
 std::string time_text(double us) {
-  if (us < 1) return fmt::format("{:.3g} ns", us * 1e3);
-  if (us < 1e3) return fmt::format("{:.3g} µs", us);
-  if (us < 1e6) return fmt::format("{:.3g} ms", us / 1e3);
-  return fmt::format("{:.3g} s", us / 1e6);
+  if (us < 1) return figure(us * 1e3) + " ns";
+  if (us < 1e3) return figure(us) + " µs";
+  if (us < 1e6) return figure(us / 1e3) + " ms";
+  return figure(us / 1e6) + " s";
 }
 
 std::string bytes_text(double bytes) {
@@ -72,7 +79,7 @@ std::string percent_text(double part, double whole) { return whole > 0 ? fmt::fo
 std::string rate_text(const WorkAmount& work, double us) {
   // Four operations a byte: below it no machine of the shipped profiles is bound by its arithmetic.
   const bool computes = work.operations >= 4 * work.bytes;
-  return fmt::format("{:.3g} {}", (computes ? work.operations : work.bytes) / us / 1e3, computes ? "GFLOP/s" : "GB/s");
+  return figure((computes ? work.operations : work.bytes) / us / 1e3) + (computes ? " GFLOP/s" : " GB/s");
 }
 
 std::string error_text(double relative) { return fmt::format("{:.1e}", relative); }

@@ -57,7 +57,10 @@ int Session::for_each(const Work& work) {
       entry["error"] = {{"code", to_string(error->code())}, {"message", error->what()}};
       if (status == 0) status = exit_status(error->code());
       progress.clear();
-      print_error(*error);
+      // Which of several specs it was, where the message does not say.
+      const bool named =
+          jobs.size() == 1 || std::string_view(error->what()).find(entry["name"].get<std::string>()) != std::string_view::npos;
+      print_error(named ? *error : Error(error->code(), error->what(), entry["name"].get<std::string>()));
     }
     results.push_back(std::move(entry));
   }
