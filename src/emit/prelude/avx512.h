@@ -225,6 +225,23 @@ INLINE vi vi_from_vf_rne(vf a) {
 //@ vf_from_vi
 INLINE vf vf_from_vi(vi a) { return (vf)_mm512_cvtepi32_ps((__m512i)a); }
 
+//@ quotient
+/// a / b within one ulp, for b and a / b far from the ends of the exponent range: four instructions, not the divider.
+INLINE vf quotient(vf a, vf b) {
+  const vf r = (vf)_mm512_rcp14_ps((__m512)b), q = a * r;
+  return vf_fma(vf_fma(-q, b, a), r, q);
+}
+//@ scale_by_power
+INLINE vf scale_by_power(vf p, vf n) { return (vf)_mm512_scalef_ps((__m512)p, (__m512)n); }
+//@ split_exponent
+/// x = m 2^e with 0.75 <= m < 1.5 for x > 0; e is infinite with x, -infinite for zero. x < 0 gives NaN.
+INLINE mantissa_exponent split_exponent(vf x) {
+  const __m512 m = _mm512_getmant_ps((__m512)x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
+  return {(vf)m, (vf)_mm512_sub_ps(_mm512_getexp_ps((__m512)x), _mm512_getexp_ps(m))};
+}
+//@ vf_log
+INLINE vf vf_log(vf x) { return log_unchecked(x); }
+
 //@ fold
 /// All lanes combined by `op` in tree order: 8 apart, 4, 2, 1.
 template <class V, class Op>

@@ -131,6 +131,13 @@ INLINE vi vi_from_vf_rne(vf a) {
 //@ vf_from_vi
 INLINE vf vf_from_vi(vi a) { return __builtin_convertvector(a, vf); }
 
+//@ fma_residual
+/// a * b + c where the exact result has at most 24 bits, fused or not.
+INLINE vf fma_residual(vf a, vf b, vf c) {
+  typedef double vd __attribute__((vector_size(32)));
+  return __builtin_convertvector(__builtin_convertvector(a, vd) * __builtin_convertvector(b, vd) + __builtin_convertvector(c, vd), vf);
+}
+
 //@ fold
 /// All lanes combined by `op` in tree order: 2 apart, 1.
 template <class V, class Op>
