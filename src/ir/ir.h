@@ -52,6 +52,9 @@ std::string print_json(const TensorProgram& program);
 /// One statement a line, as in "compute".
 std::string print_statement(const TensorProgram& program, const Stage& stage);
 
+/// Same tensors, stages, dimensions and interface, by structure; names count, stored positions in memory do not.
+bool equal(const TensorProgram& a, const TensorProgram& b);
+
 /// The oracle: every stage in f64, naively, in the order of the program. Inputs and outputs are typed buffers in the manifest's
 /// order with the tensors' strides; outputs are written as f64, row-major, *before* rounding to the output dtype.
 /// `dim_values` has one value per symbolic dimension. Above `exact_limit` scalar operations only a sample is computed (see Reference).

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ir/ir.h"
+#include "ir/normalise.h"
 
 namespace rgen::ir {
 
@@ -142,6 +143,7 @@ int Resolver::add_stage(std::string name, std::vector<Axis> axes, int n_out, Red
   t.name = std::move(name);
   for (int i = 0; i < n_out; ++i) t.shape.push_back(axes[size_t(i)].extent);
   t.strides = row_major(t.shape);
+  body = without_needless_bounds(program_, axes, body);
   t.dtype = stage_dtype(program_, reduce, *body);
   const int id = add_tensor(std::move(t), statement_->place);
   source_.stages[int(program_.stages.size())] = statement_->place;

@@ -335,6 +335,32 @@ ExprPtr fold_indices(BinaryOp op, const Expr& x, const Expr& y) {
   return index_value(a->index + b->index * (op == BinaryOp::add ? 1 : -1));
 }
 
+double apply(UnaryOp op, double x) {
+  switch (op) {
+    case UnaryOp::neg:
+      return -x;
+    case UnaryOp::exp:
+      return std::exp(x);
+    case UnaryOp::log:
+      return std::log(x);
+    case UnaryOp::sqrt:
+      return std::sqrt(x);
+    case UnaryOp::rsqrt:
+      return 1 / std::sqrt(x);
+    case UnaryOp::tanh:
+      return std::tanh(x);
+    case UnaryOp::erf:
+      return std::erf(x);
+    case UnaryOp::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case UnaryOp::abs:
+      return std::abs(x);
+    case UnaryOp::floor:
+      return std::floor(x);
+  }
+  return x;
+}
+
 ExprPtr fold_numbers(BinaryOp op, const Expr& x, const Expr& y) {
   const auto *a = std::get_if<Const>(&x.node), *b = std::get_if<Const>(&y.node);
   if (!a || !b) return nullptr;
@@ -361,6 +387,8 @@ ExprPtr unary(UnaryOp op, ExprPtr x) {
   if (op == UnaryOp::neg) {
     if (const auto* c = std::get_if<Const>(&x->node)) return constant(-c->value);
     if (const auto* i = std::get_if<IndexValue>(&x->node)) return index_value(i->index * -1);
+  } else if (const auto* c = std::get_if<Const>(&x->node)) {
+    if (const double v = apply(op, c->value); std::isfinite(v)) return constant(v);
   }
   return make(Unary{op, std::move(x)});
 }
