@@ -14,31 +14,33 @@ namespace {
       "v30", "v31"
 #define EACH(INSTRUCTION) ".irp r,16,17,18,19,20,21,22,23,24,25,26,27\n" INSTRUCTION "\n.endr\n"
 #define REPEAT(INSTRUCTION) ".rept 16\n" INSTRUCTION "\n.endr\n"
-#define LOOP(NAME, EXTENSION, BODY)                                                                            \
-  void NAME(int64_t iterations, void* scratch) {                                                               \
-    __asm__ volatile(EXTENSION "ld1r {v30.4s}, [%1]\n ldr s31, [%1, #4]\n dup v31.4s, v31.s[0]\n" EACH(        \
-                         "mov v\\r\\().16b, v30.16b") "mov x9, #3\n mov x10, #1000003\n .p2align 5\n1:\n" BODY \
-                                                      "subs %0, %0, #1\n b.ne 1b\n"                            \
-                     : "+r"(iterations)                                                                        \
-                     : "r"(scratch)                                                                            \
-                     : CLOBBERS);                                                                              \
+#define LOOP(NAME, BODY)                                                                                                              \
+  void NAME(int64_t iterations, void* scratch) {                                                                                      \
+    __asm__ volatile("ld1r {v30.4s}, [%1]\n ldr s31, [%1, #4]\n dup v31.4s, v31.s[0]\n" EACH(                                         \
+                         "mov v\\r\\().16b, v30.16b") "mov x9, #3\n mov w10, #16963\n movk w10, #15, lsl #16\n .p2align 5\n1:\n" BODY \
+                                                      "subs %0, %0, #1\n b.ne 1b\n"                                                   \
+                     : "+r"(iterations)                                                                                               \
+                     : "r"(scratch)                                                                                                   \
+                     : CLOBBERS);                                                                                                     \
   }
-#define FORM(NAME, EXTENSION, INSTRUCTION, RESULT, OPERAND)                                      \
-  LOOP(NAME, EXTENSION, EACH(INSTRUCTION " v\\r\\()." RESULT ", v30." OPERAND ", v31." OPERAND)) \
-  LOOP(NAME##_chain, EXTENSION, REPEAT(INSTRUCTION " v16." RESULT ", v30." OPERAND ", v31." OPERAND))
-#define BINARY(NAME, INSTRUCTION) LOOP(NAME, "", EACH(INSTRUCTION " v\\r\\().4s, v30.4s, v31.4s"))
-#define UNARY(NAME, INSTRUCTION) LOOP(NAME, "", EACH(INSTRUCTION " v\\r\\().4s, v30.4s"))
+// Instructions that the baseline's assembler refuses, as their encoding for registers 30 and 31 and result 0.
+#define ENCODED(NAME, WORD)              \
+  LOOP(NAME, EACH(".inst " WORD "+\\r")) \
+  LOOP(NAME##_chain, REPEAT(".inst " WORD "+16"))
+#define BINARY(NAME, INSTRUCTION) LOOP(NAME, EACH(INSTRUCTION " v\\r\\().4s, v30.4s, v31.4s"))
+#define UNARY(NAME, INSTRUCTION) LOOP(NAME, EACH(INSTRUCTION " v\\r\\().4s, v30.4s"))
 
-LOOP(clock, "", REPEAT("eor x11, x11, x9\n eor x11, x11, x10"))
-FORM(fma, "", "fmla", "4s", "4s")
-FORM(sdot, ".arch_extension dotprod\n", "sdot", "4s", "16b")
-FORM(udot, ".arch_extension dotprod\n", "udot", "4s", "16b")
-FORM(usdot, ".arch_extension i8mm\n", "usdot", "4s", "16b")
-FORM(smmla, ".arch_extension i8mm\n", "smmla", "4s", "16b")
-FORM(ummla, ".arch_extension i8mm\n", "ummla", "4s", "16b")
-FORM(usmmla, ".arch_extension i8mm\n", "usmmla", "4s", "16b")
-FORM(bfdot, ".arch_extension bf16\n", "bfdot", "4s", "8h")
-FORM(bfmmla, ".arch_extension bf16\n", "bfmmla", "4s", "8h")
+LOOP(clock, REPEAT("eor x11, x11, x9\n eor x11, x11, x10"))
+LOOP(fma, EACH("fmla v\\r\\().4s, v30.4s, v31.4s"))
+LOOP(fma_chain, REPEAT("fmla v16.4s, v30.4s, v31.4s"))
+ENCODED(sdot, "0x4e9f97c0")
+ENCODED(udot, "0x6e9f97c0")
+ENCODED(usdot, "0x4e9f9fc0")
+ENCODED(smmla, "0x4e9fa7c0")
+ENCODED(ummla, "0x6e9fa7c0")
+ENCODED(usmmla, "0x4e9fafc0")
+ENCODED(bfdot, "0x6e5fffc0")
+ENCODED(bfmmla, "0x6e5fefc0")
 BINARY(add, "fadd")
 BINARY(mul, "fmul")
 BINARY(max, "fmax")
@@ -47,13 +49,13 @@ UNARY(sqrt, "fsqrt")
 UNARY(floor, "frintm")
 UNARY(convert, "scvtf")
 BINARY(compare, "fcmgt")
-LOOP(select, "", EACH("bsl v\\r\\().16b, v30.16b, v31.16b"))
-LOOP(shuffle, "", EACH("tbl v\\r\\().16b, {v30.16b}, v31.16b"))
+LOOP(select, EACH("bsl v\\r\\().16b, v30.16b, v31.16b"))
+LOOP(shuffle, EACH("tbl v\\r\\().16b, {v30.16b}, v31.16b"))
 // No gather in NEON: one load a lane.
-LOOP(gather, "", EACH("ld1 {v\\r\\().s}[0], [%1]\n ld1 {v\\r\\().s}[1], [%1]\n ld1 {v\\r\\().s}[2], [%1]\n ld1 {v\\r\\().s}[3], [%1]"))
-LOOP(int_div, "", REPEAT("sdiv w11, w10, w9"))
-LOOP(load, "", REPEAT("ldr q0, [%1, #64]\n ldr q1, [%1, #128]"))
-LOOP(store, "", REPEAT("str q0, [%1, #64]\n str q1, [%1, #128]"))
+LOOP(gather, EACH("ld1 {v\\r\\().s}[0], [%1]\n ld1 {v\\r\\().s}[1], [%1]\n ld1 {v\\r\\().s}[2], [%1]\n ld1 {v\\r\\().s}[3], [%1]"))
+LOOP(int_div, REPEAT("sdiv w11, w10, w9"))
+LOOP(load, REPEAT("ldr q0, [%1, #64]\n ldr q1, [%1, #128]"))
+LOOP(store, REPEAT("str q0, [%1, #64]\n str q1, [%1, #128]"))
 
 #define OFFSETS "0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480"
 
