@@ -38,21 +38,21 @@ TEST_CASE("no such profile: the nearest shipped one is told") {
 TEST_CASE("a missing figure is named") {
   const Cli rgen;
   json p = shipped(rgen);
-  level(p, 0).erase("capacity_bytes");
+  level(p, 0).erase("capacity");
   const ProcessResult r = predict_with(rgen, p);
   CHECK(r.status == 3);
   CHECK(contains(r.err, "profile.json"));
-  CHECK(contains(r.err, "capacity_bytes"));
+  CHECK(contains(r.err, "/levels/0"));
+  CHECK(contains(r.err, "'capacity'"));
 }
 
 TEST_CASE("a negative figure is refused") {
   const Cli rgen;
   json p = shipped(rgen);
-  json& latency = level(p, 1).at("latency_ns");
-  (latency.is_object() ? latency["value"] : latency) = -3;
+  level(p, 1)["latency"]["value"] = -3;
   const ProcessResult r = predict_with(rgen, p);
   CHECK(r.status == 3);
-  CHECK(contains(r.err, "latency_ns"));
+  CHECK(contains(r.err, "latency"));
 }
 
 TEST_CASE("an unknown key is refused with the nearest known one") {
@@ -76,10 +76,9 @@ TEST_CASE("caches that hold no tile: exit status 5") {
   const Cli rgen;
   json p = shipped(rgen);
   for (size_t i = 0; i + 1 < p.at("levels").size(); ++i) {
-    json& capacity = level(p, i).at("capacity_bytes");
-    (capacity.is_object() ? capacity["value"] : capacity) = 64;
-    json& ways = level(p, i).at("ways");
-    (ways.is_object() ? ways["value"] : ways) = 1;
+    level(p, i)["capacity"]["value"] = 64 << i;
+    level(p, i)["capacity"]["unit"] = "B";
+    level(p, i)["ways"]["value"] = 1;
   }
   const ProcessResult r = predict_with(rgen, p);
   CAPTURE(r.err);
