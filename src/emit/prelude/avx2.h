@@ -187,3 +187,72 @@ INLINE V fold(V v, Op op) {
   v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
   return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
 }
+
+//@ dot_words
+/// acc + the sums of products of the even and of the odd bytes, widened to 16 bits: no intermediate can overflow.
+INLINE vi dot_words(vi acc, __m256i a_even, __m256i a_odd, __m256i b_even, __m256i b_odd) {
+  const __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(a_even, b_even), _mm256_madd_epi16(a_odd, b_odd));
+  return (vi)_mm256_add_epi32((__m256i)acc, sum);
+}
+//@ even_signed
+INLINE __m256i even_signed(vi v) { return _mm256_srai_epi16(_mm256_slli_epi16((__m256i)v, 8), 8); }
+//@ odd_signed
+INLINE __m256i odd_signed(vi v) { return _mm256_srai_epi16((__m256i)v, 8); }
+//@ even_unsigned
+INLINE __m256i even_unsigned(vi v) { return _mm256_and_si256((__m256i)v, _mm256_set1_epi16(255)); }
+//@ odd_unsigned
+INLINE __m256i odd_unsigned(vi v) { return _mm256_srli_epi16((__m256i)v, 8); }
+//@ vi_dpbusd ? avxvnni
+INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
+#if defined(__AVXVNNI__)
+  return (vi)_mm256_dpbusd_avx_epi32((__m256i)acc, (__m256i)a, (__m256i)b);
+#else
+  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
+#endif
+}
+//@ vi_dpbssd ? avxvnni avxvnniint8
+INLINE vi vi_dpbssd(vi acc, vi a, vi b) {
+#if defined(__AVXVNNIINT8__)
+  return (vi)_mm256_dpbssd_epi32((__m256i)acc, (__m256i)a, (__m256i)b);
+#elif defined(__AVXVNNI__)
+  const vi offset = vi_set((int32_t)0x80808080);  // a + 128 is unsigned; 128 b is taken off again
+  return vi_dpbusd(acc, a ^ offset, b) - vi_dpbusd(vi_set(0), offset, b);
+#else
+  return dot_words(acc, even_signed(a), odd_signed(a), even_signed(b), odd_signed(b));
+#endif
+}
+//@ vi_dpbuud ? avxvnni avxvnniint8
+INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
+#if defined(__AVXVNNIINT8__)
+  return (vi)_mm256_dpbuud_epi32((__m256i)acc, (__m256i)a, (__m256i)b);
+#elif defined(__AVXVNNI__)
+  const vi offset = vi_set((int32_t)0x80808080);  // b - 128 is signed; -128 a is taken off again
+  return vi_dpbusd(acc, a, b ^ offset) - vi_dpbusd(vi_set(0), a, offset);
+#else
+  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_unsigned(b), odd_unsigned(b));
+#endif
+}
+
+//@ vf_transpose
+/// In place: lane j of r[i] and lane i of r[j] change places. 24 shuffles: pairs of lanes, pairs of pairs, then halves.
+INLINE void vf_transpose(vf* r) {
+  __m256 t[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps((__m256)r[i], (__m256)r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps((__m256)r[i], (__m256)r[i + 1]);
+  }
+  __m256 q[8];  // half g of q[4 i + j]: rows 4 i … 4 i + 3 of column 4 g + j
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    q[i] = (__m256)_mm256_unpacklo_pd((__m256d)t[i], (__m256d)t[i + 2]);
+    q[i + 1] = (__m256)_mm256_unpackhi_pd((__m256d)t[i], (__m256d)t[i + 2]);
+    q[i + 2] = (__m256)_mm256_unpacklo_pd((__m256d)t[i + 1], (__m256d)t[i + 3]);
+    q[i + 3] = (__m256)_mm256_unpackhi_pd((__m256d)t[i + 1], (__m256d)t[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    r[j] = (vf)_mm256_permute2f128_ps(q[j], q[4 + j], 0x20);
+    r[4 + j] = (vf)_mm256_permute2f128_ps(q[j], q[4 + j], 0x31);
+  }
+}

@@ -251,3 +251,82 @@ INLINE V fold(V v, Op op) {
   v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
   return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
 }
+
+//@ vf_dpbf16 ? avx512bf16
+INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
+#if defined(__AVX512BF16__)
+  return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b);
+#else
+  const vi high = vi_set((int32_t)0xffff0000);
+  acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
+  return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
+#endif
+}
+//@ dot_words
+/// acc + the sums of products of the even and of the odd bytes, widened to 16 bits: no intermediate can overflow.
+INLINE vi dot_words(vi acc, __m512i a_even, __m512i a_odd, __m512i b_even, __m512i b_odd) {
+  const __m512i sum = _mm512_add_epi32(_mm512_madd_epi16(a_even, b_even), _mm512_madd_epi16(a_odd, b_odd));
+  return (vi)_mm512_add_epi32((__m512i)acc, sum);
+}
+//@ even_signed
+INLINE __m512i even_signed(vi v) { return _mm512_srai_epi16(_mm512_slli_epi16((__m512i)v, 8), 8); }
+//@ odd_signed
+INLINE __m512i odd_signed(vi v) { return _mm512_srai_epi16((__m512i)v, 8); }
+//@ even_unsigned
+INLINE __m512i even_unsigned(vi v) { return _mm512_and_si512((__m512i)v, _mm512_set1_epi16(255)); }
+//@ odd_unsigned
+INLINE __m512i odd_unsigned(vi v) { return _mm512_srli_epi16((__m512i)v, 8); }
+//@ vi_dpbusd ? avx512vnni
+INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
+#if defined(__AVX512VNNI__)
+  return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)b);
+#else
+  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
+#endif
+}
+//@ vi_dpbssd ? avx512vnni
+INLINE vi vi_dpbssd(vi acc, vi a, vi b) {
+#if defined(__AVX512VNNI__)
+  const vi offset = vi_set((int32_t)0x80808080);  // a + 128 is unsigned; 128 b is taken off again
+  return vi_dpbusd(acc, a ^ offset, b) - vi_dpbusd(vi_set(0), offset, b);
+#else
+  return dot_words(acc, even_signed(a), odd_signed(a), even_signed(b), odd_signed(b));
+#endif
+}
+//@ vi_dpbuud ? avx512vnni
+INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
+#if defined(__AVX512VNNI__)
+  const vi offset = vi_set((int32_t)0x80808080);  // b - 128 is signed; -128 a is taken off again
+  return vi_dpbusd(acc, a, b ^ offset) - vi_dpbusd(vi_set(0), a, offset);
+#else
+  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_unsigned(b), odd_unsigned(b));
+#endif
+}
+
+//@ vf_transpose
+/// In place: lane j of r[i] and lane i of r[j] change places. 64 shuffles: pairs of lanes, pairs of pairs, then quarters.
+INLINE void vf_transpose(vf* r) {
+  __m512 t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps((__m512)r[i], (__m512)r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps((__m512)r[i], (__m512)r[i + 1]);
+  }
+  __m512 q[16];  // quarter g of q[4 i + j]: rows 4 i … 4 i + 3 of column 4 g + j
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    q[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+    q[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+    q[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    q[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512 a = _mm512_shuffle_f32x4(q[j], q[4 + j], 0x88), b = _mm512_shuffle_f32x4(q[8 + j], q[12 + j], 0x88);
+    const __m512 c = _mm512_shuffle_f32x4(q[j], q[4 + j], 0xdd), d = _mm512_shuffle_f32x4(q[8 + j], q[12 + j], 0xdd);
+    r[j] = (vf)_mm512_shuffle_f32x4(a, b, 0x88);
+    r[4 + j] = (vf)_mm512_shuffle_f32x4(c, d, 0x88);
+    r[8 + j] = (vf)_mm512_shuffle_f32x4(a, b, 0xdd);
+    r[12 + j] = (vf)_mm512_shuffle_f32x4(c, d, 0xdd);
+  }
+}

@@ -1,1 +1,56 @@
-// dot
+// Products of small elements summed into 32-bit lanes: 2 bf16 or 4 bytes a lane. Semantics: docs/numerics.md.
+
+//@ vi_load_group
+/// Each lane's 4 bytes, from memory of any alignment.
+INLINE vi vi_load_group(const void* p) { return vi_load_s32((const int32_t*)p); }
+//@ vi_load_group_n
+INLINE vi vi_load_group_n(const void* p, int n) { return vi_load_s32_n((const int32_t*)p, n); }
+//@ vi_bcast_group
+INLINE vi vi_bcast_group(const void* p) {
+  int32_t group;
+  __builtin_memcpy(&group, p, 4);
+  return vi_set(group);
+}
+//@ vi_bcast_group_n
+/// The first `bytes` < 4 bytes at p, then zeros; nothing else is read.
+INLINE vi vi_bcast_group_n(const void* p, int bytes) { return vi_set((int32_t)first_bytes(p, bytes)); }
+
+//@ vf_dpbf16
+/// acc + high a * high b, then + low a * low b, each rounded once.
+INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
+  const vi high = vi_set((int32_t)0xffff0000);
+  acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
+  return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
+}
+//@ vi_dpbusd
+/// acc + the sum of 4 products of bytes, a unsigned and b signed; exact modulo 2^32.
+INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
+  vu sum = (vu)acc;
+  for (int k = 0; k < 32; k += 8) sum += ((vu)a >> k & 255) * (vu)((vi)((vu)b << (24 - k)) >> 24);
+  return (vi)sum;
+}
+//@ vi_dpbssd
+/// acc + the sum of 4 products of signed bytes; exact modulo 2^32.
+INLINE vi vi_dpbssd(vi acc, vi a, vi b) {
+  vu sum = (vu)acc;
+  for (int k = 0; k < 32; k += 8) sum += (vu)((vi)((vu)a << (24 - k)) >> 24) * (vu)((vi)((vu)b << (24 - k)) >> 24);
+  return (vi)sum;
+}
+//@ vi_dpbuud
+/// acc + the sum of 4 products of unsigned bytes; exact modulo 2^32.
+INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
+  vu sum = (vu)acc;
+  for (int k = 0; k < 32; k += 8) sum += ((vu)a >> k & 255) * ((vu)b >> k & 255);
+  return (vi)sum;
+}
+
+//@ vi_transpose
+/// In place: lane j of r[i] and lane i of r[j] change places.
+INLINE void vi_transpose(vi* r) {
+  vf t[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) t[i] = (vf)r[i];
+  vf_transpose(t);
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) r[i] = (vi)t[i];
+}

@@ -145,3 +145,14 @@ INLINE V fold(V v, Op op) {
   v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
   return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
 }
+
+//@ vf_transpose
+/// In place: lane j of r[i] and lane i of r[j] change places.
+INLINE void vf_transpose(vf* r) {
+  const vf a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+  const vf c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  r[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  r[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}

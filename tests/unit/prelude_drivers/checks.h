@@ -84,3 +84,10 @@ struct Random {
     return static_cast<uint32_t>(state >> 32);
   }
 };
+
+/// The target fuses a * b + c in one rounding, and sums bf16 products so too.
+#if defined(__FMA__) || (defined(__aarch64__) && !defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC))
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
