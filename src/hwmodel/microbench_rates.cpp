@@ -50,16 +50,15 @@ double fastest(const InstructionLoop& loop, void* scratch) {
   return best / (double(iterations) * loop.operations);
 }
 
-// Cycles of one instruction: the clock drifts from one millisecond to the next, so each run has a run of the clock's chain beside it.
+// Cycles of one instruction: the clock drifts from one millisecond to the next, so runs of the clock's chain go between.
 double cycles_of(const InstructionLoop& loop, const InstructionLoop& clock, void* scratch) {
   const int64_t iterations = iterations_for(50e3, loop, scratch), ticks = iterations_for(20e3, clock, scratch);
-  std::vector<double> ratios;
+  double ns = std::numeric_limits<double>::infinity(), clock_ns = ns;
   for (int repeat = 0; repeat < 9; ++repeat) {
-    const double before = run_ns(clock, ticks, scratch), ns = run_ns(loop, iterations, scratch), after = run_ns(clock, ticks, scratch);
-    ratios.push_back(ns / std::min(before, after));
+    clock_ns = std::min(clock_ns, run_ns(clock, ticks, scratch));
+    ns = std::min(ns, run_ns(loop, iterations, scratch));
   }
-  std::nth_element(ratios.begin(), ratios.begin() + 2, ratios.end());  // low, but not the one where the clock's run was interrupted
-  return ratios[2] * double(ticks) * clock.operations / (double(iterations) * loop.operations);
+  return ns / clock_ns * double(ticks) * clock.operations / (double(iterations) * loop.operations);
 }
 
 struct alignas(64) Scratch {

@@ -91,7 +91,10 @@ void check_schema(const json& document, std::string_view origin) {
   valijson::ValidationResults::Error error, deepest;
   while (results.popError(error))
     if (error.context.size() > deepest.context.size()) deepest = error;
-  fail_at(origin, json_path(deepest.context), deepest.description);
+  const std::string path = json_path(deepest.context);
+  const json::json_pointer at(path);
+  const bool shown = document.contains(at) && document.at(at).is_primitive();
+  fail_at(origin, path, (shown ? document.at(at).dump(-1, ' ', false, json::error_handler_t::replace) + ": " : "") + deepest.description);
 }
 
 }  // namespace rgen::hw

@@ -1,10 +1,11 @@
 // rgen-profile: measures this machine and writes its profile.
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/error.h"
 #include "hwmodel/profile.h"
@@ -14,15 +15,16 @@ namespace {
 // By rename: what was there stays whole until the new profile is.
 void write_file(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".part";
+  errno = 0;
   std::ofstream out(temporary, std::ios::binary);
   out << text;
   out.close();
-  std::error_code failed;
-  if (out) std::filesystem::rename(temporary, path, failed);
-  if (!out || failed) {
+  std::error_code failed(out ? 0 : errno != 0 ? errno : EIO, std::generic_category());
+  if (!failed) std::filesystem::rename(temporary, path, failed);
+  if (failed) {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);
-    throw rgen::Error(rgen::ErrorCode::usage, "cannot be written" + (failed ? ": " + failed.message() : std::string()), path);
+    throw rgen::Error(rgen::ErrorCode::usage, "cannot be written: " + failed.message(), path);
   }
 }
 
