@@ -177,12 +177,19 @@ class NestLowering {
 
   void choose_guard(TileVariant v) {
     if (!c_.plan.guarded) return choose_chunk(v);
-    const Conditions inside = interior();
+    Conditions inside = interior();
+    bool never = false;
+    std::erase_if(inside, [&](const Int& i) {
+      never |= i.is_const() && i.constant < 0;
+      return i.is_const();
+    });
     const auto guarded = [&] {
       TileVariant w = v;
       w.guarded = true;
       choose_chunk(w);
     };
+    if (never) return guarded();
+    if (inside.empty()) return choose_chunk(v);
     branch(
         inside, [&] { choose_chunk(v); }, guarded);
   }

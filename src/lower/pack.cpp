@@ -71,6 +71,13 @@ void lower_prepack(NestContext& c, int operand) {
   std::vector<int64_t> tile(size_t(n), 1);
   for (int a : outputs) tile[size_t(a)] = c.plan.tile[size_t(a)].hi * c.plan.tile[size_t(a)].unit;
   int64_t size = group;
+  // a reduced vector axis is innermost: its lanes are neighbours
+  const bool by_reduced_vector = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;
+  if (by_reduced_vector) {
+    m.value[size_t(c.plan.vec)] = m.inside[size_t(c.plan.vec)] = 1;
+    m.padded = false;
+    size = c.nest.axes[size_t(c.plan.vec)].extent;
+  }
   for (size_t i = outputs.size(); i-- > 0;) {
     m.inside[size_t(outputs[i])] = size;
     size *= tile[size_t(outputs[i])];
@@ -80,19 +87,17 @@ void lower_prepack(NestContext& c, int operand) {
     if (l.coef[size_t(a)] != 0) reduced.push_back(a);
   for (size_t i = reduced.size(); i-- > 0;) {
     const int a = reduced[i];
+    if (by_reduced_vector && a == c.plan.vec) continue;
     const bool k = grouped && a == c.plan.k_axis;
     m.value[size_t(a)] = k ? size / group : size;  // per element of the axis; k advances by whole groups
     size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, group) : c.nest.axes[size_t(a)].extent;
   }
-  // a reduced vector axis is read in whole vectors: pad its last one
-  if (!by_vector && c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0) m.padded = false;
   const bool corrected =
       grouped && tensor.dtype == DType::s8 && c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype == DType::s8;
   if (corrected) {
     m.correction = size;
     size += tile[size_t(c.plan.vec)] * 4;
   }
-  const int64_t panel = size;
   for (size_t i = outputs.size(); i-- > 0;) {
     m.block[size_t(outputs[i])] = size;
     size *= c.plan.tile[size_t(outputs[i])].blocks;
@@ -168,7 +173,6 @@ void lower_prepack(NestContext& c, int operand) {
       per_panel->push_back({Op{"vi_store_s32", -1, false, {Address{to, panel_at + Int(m.correction + lane * 4)}, Reg{acc}}}});
     }
   }
-  (void)panel;
   const int proc = b.proc(std::move(p));
   b.program.prepacks.push_back({input, source.buffer, m.buffer, proc, bytes});
 }

@@ -365,8 +365,14 @@ class Tile {
   }
 
   /// `fill`, or the primitive's result where all conditions hold.
-  Value conditional(const std::vector<Int>& conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill) {
+  Value conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill) {
     const int r = b_.reg("x", integer);
+    bool never = false;
+    std::erase_if(conditions, [&](const Int& i) {
+      never |= i.is_const() && i.constant < 0;
+      return i.is_const();
+    });
+    if (never) return pure(integer ? "vi_set" : "vf_set", integer, {fill}, "c");
     if (conditions.empty()) {
       put({Op{primitive, r, false, std::move(args)}});
       return {Reg{r}, integer};
@@ -384,9 +390,15 @@ class Tile {
     std::optional<std::pair<Int, Int>> lane_range;
     std::ostringstream key;
     const Address where = address(m, c_.program[a.tensor].name);
+    // two points may share an address though one of them is outside: the indices count, not the address
     key << "guarded|" << where.pointer << '|' << lanes;
+    for (int d : guards) {
+      const Int at = affine(a.index[size_t(d)]);
+      key << '|' << at.constant;
+      for (const auto& [v, k] : at.terms) key << '+' << v << '*' << k;
+    }
+    key << '|' << where.offset.constant;
     for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
-    key << '+' << where.offset.constant;
     for (Scope& s : scopes_)
       if (const auto it = s.values.find(key.str()); it != s.values.end()) return it->second;
     for (int d : guards) {

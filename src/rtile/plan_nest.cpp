@@ -162,12 +162,15 @@ class Planner {
     const auto& o = facts_.operands[i];
     if (!o.affine || o.shape.empty() || o.coef.empty()) return false;
     if (c_.home[size_t(o.tensor)] < 0) return false;  // a tile buffer of a fused group
-    const auto strides = const_sizes(c_.program[o.tensor].strides);
-    return strides.back() == 1 && fused_.empty() && fits_dims(o);
+    // a fused axis walks several dimensions through one: no box describes that
+    for (size_t d = 0; d < o.shape.size(); ++d) {
+      if (std::find(o.guards.begin(), o.guards.end(), int(d)) != o.guards.end()) continue;
+      int64_t span = 1;
+      for (int a = 0; a < n_; ++a) span += std::abs(o.dim_coef[d][size_t(a)]) * (extent(a) - 1);
+      if (span > o.shape[d]) return false;
+    }
+    return const_sizes(c_.program[o.tensor].strides).back() == 1;
   }
-  /// Fused axes walk several dimensions through one; their per-dimension bounds mean nothing.
-  static bool fits_dims(const NestFacts::OperandFacts& o) { return !o.dim_coef.empty(); }
-  std::vector<int> fused_;
 
   void add_forms(std::vector<Start>& all, NestPlan p) const {
     const int vec = p.vec;
