@@ -59,7 +59,7 @@ void add_inputs(const Draft& draft, const Sizes& sizes, TensorProgram& program, 
     t.constant = in.constant;
     for (const SizeText& s : in.shape) t.shape.push_back(check_extent(size_of_text(s, sizes), "this extent", s.place));
     for (const SizeText& s : in.strides) t.strides.push_back(size_of_text(s, sizes));
-    if (in.strides.empty()) t.strides = row_major(t.shape);
+    if (in.strides.empty()) t.strides = dense_strides(t.shape, in.place);
     if (t.strides.size() != t.shape.size())
       invalid("input '" + in.name + "' has " + std::to_string(t.shape.size()) + " dimensions but " + std::to_string(t.strides.size()) +
                   " strides",

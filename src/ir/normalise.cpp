@@ -5,15 +5,13 @@
 namespace rgen::ir {
 
 ExprPtr without_needless_bounds(const TensorProgram& program, const std::vector<Axis>& axes, const ExprPtr& body) {
-  std::vector<int64_t> extents;
-  for (const Axis& a : axes) {
-    if (!a.extent.is_const()) return body;
-    extents.push_back(a.extent.value());
-  }
+  std::vector<int64_t> extents;  // 0: symbolic
+  for (const Axis& a : axes) extents.push_back(a.extent.is_const() ? a.extent.value() : 0);
   const auto inside = [&](const Index& index, const Size& extent) {
-    if (!extent.is_const()) return false;
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (extents[a] == 0 && index.uses(int(a))) return false;
     const auto [lo, hi] = bounds(index, extents);
-    return lo >= 0 && hi < extent.value();
+    return extent.is_const() && lo >= 0 && hi < extent.value();
   };
   return transform(body, [&](const ExprPtr& e) -> ExprPtr {
     const auto* a = std::get_if<Access>(&e->node);

@@ -65,9 +65,10 @@ Text of(const Index& index, const std::vector<Axis>& axes) {
     negative.push_back(index.constant < 0);
   }
   if (parts.size() == 1 && !negative[0]) return parts[0];
-  std::string text = (negative[0] ? "-" : "") + at_level(parts[0], negative[0] ? factor : product);
+  const bool scaled = parts[0].text[0] >= '0' && parts[0].text[0] <= '9';  // -3*i is (-3)*i, but -i/2 is not -(i/2)
+  std::string text = (negative[0] ? "-" : "") + at_level(parts[0], negative[0] && !scaled ? factor : product);
   for (size_t i = 1; i < parts.size(); ++i) text += (negative[i] ? " - " : " + ") + at_level(parts[i], product);
-  return {text, parts.size() == 1 ? factor : sum};
+  return {text, parts.size() > 1 ? sum : parts[0].level};
 }
 
 class ExprPrinter {

@@ -64,6 +64,12 @@ Size check_extent(const Size& s, const std::string& what, const std::string& con
   return s;
 }
 
+std::vector<Size> dense_strides(const std::vector<Size>& shape, const std::string& place) {
+  try {
+    return row_major(shape);
+  } catch (const Error& e) { throw Error(e.code(), e.message(), place); }
+}
+
 Size resolve_size(const Node& node, const Sizes& sizes, const std::string& place) {
   const auto arg = [&](size_t i) { return resolve_size(*node.args[i], sizes, place); };
   switch (node.kind) {
@@ -142,7 +148,7 @@ int Resolver::add_stage(std::string name, std::vector<Axis> axes, int n_out, Red
   Tensor t;
   t.name = std::move(name);
   for (int i = 0; i < n_out; ++i) t.shape.push_back(axes[size_t(i)].extent);
-  t.strides = row_major(t.shape);
+  t.strides = dense_strides(t.shape, statement_->place);
   body = without_needless_bounds(program_, axes, body);
   t.dtype = stage_dtype(program_, reduce, *body);
   const int id = add_tensor(std::move(t), statement_->place);
@@ -277,7 +283,8 @@ Resolver::Value Resolver::binary_value(const Node& node, const Frame& frame) {
       {"+", BinaryOp::add}, {"-", BinaryOp::sub}, {"*", BinaryOp::mul}, {"/", BinaryOp::div}, {"<", BinaryOp::lt},
       {"<=", BinaryOp::le}, {">", BinaryOp::gt},  {">=", BinaryOp::ge}, {"==", BinaryOp::eq}, {"!=", BinaryOp::ne}};
   for (const auto& [text, op] : ops)
-    if (text == node.text) return {binary(op, x.expr, y.expr), x.whole && y.whole && node.text != "/"};
+    if (text == node.text)
+      return {binary(op, x.expr, y.expr), x.whole && y.whole && (node.text == "+" || node.text == "-" || node.text == "*")};
   throw Error(ErrorCode::internal, "unknown operator " + node.text);
 }
 

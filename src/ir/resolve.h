@@ -19,6 +19,9 @@ Size resolve_size(const syntax::Node& node, const Sizes& sizes, const std::strin
 /// `s` again. Pre-check of constants: 1 <= s <= 2^31.
 Size check_extent(const Size& s, const std::string& what, const std::string& context);
 
+/// row_major(shape), with the place of an overflow.
+std::vector<Size> dense_strides(const std::vector<Size>& shape, const std::string& place);
+
 /// Appends stages to a program, one statement after the other; each reads what is already there.
 class Resolver {
  public:
