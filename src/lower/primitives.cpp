@@ -1,0 +1,66 @@
+#include "lower/primitives.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+
+namespace rgen::lower {
+
+namespace {
+
+using Lanes = MemoryUse::Lanes;
+using Table = std::map<std::string, std::vector<MemoryUse>, std::less<>>;
+
+/// Loads (p [, stride] [, n | lo, hi, fill]), broadcasts (p) and stores (p [, stride], v [, n]) of one element type.
+void add_typed(Table& table, DType type, const std::string& family) {
+  const std::string suffix = "_" + std::string(to_string(type));
+  const int bytes = size_of(type);
+  const auto add = [&](const std::string& name, const std::string& ending, MemoryUse use) {
+    use.dtype = type, use.bytes = bytes;
+    table[family + name + suffix + ending] = {use};
+  };
+  add("bcast", "", {});
+  add("load", "", {.lanes = Lanes::all});
+  add("load", "_n", {.lanes = Lanes::count, .upper = 1});
+  add("load", "_range", {.lanes = Lanes::range, .lower = 1, .upper = 2});
+  add("gather", "", {.lanes = Lanes::all, .stride = 1});
+  add("gather", "_n", {.lanes = Lanes::count, .stride = 1, .upper = 2});
+  add("gather", "_range", {.lanes = Lanes::range, .stride = 1, .lower = 2, .upper = 3});
+  add("store", "", {.write = true, .lanes = Lanes::all});
+  add("store", "_n", {.write = true, .lanes = Lanes::count, .upper = 2});
+  add("stream", "", {.write = true, .lanes = Lanes::all});
+  add("scatter", "", {.write = true, .lanes = Lanes::all, .stride = 1});
+  add("scatter", "_n", {.write = true, .lanes = Lanes::count, .stride = 1, .upper = 3});
+}
+
+Table make_table() {
+  Table t;
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32})
+    for (const char* family : {"vf_", "vi_"}) add_typed(t, type, family);
+  // groups of small elements, 4 bytes a lane
+  t["vi_load_group"] = {{.bytes = 4, .lanes = Lanes::all}};
+  t["vi_load_group_n"] = {{.bytes = 4, .lanes = Lanes::count, .upper = 1}};
+  t["vi_bcast_group"] = {{.bytes = 4}};
+  t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
+  t["copy_element"] = {{.address = 1}, {.write = true}};
+  t["zero_element"] = {{.write = true}};
+  t["prefetch_l1"] = t["prefetch_l2"] = {};
+  return t;
+}
+
+}  // namespace
+
+const std::vector<MemoryUse>& memory_uses(const Op& op) {
+  static const Table table = make_table();
+  static const std::vector<MemoryUse> none;
+  const bool addressed = std::any_of(op.args.begin(), op.args.end(), [](const Arg& a) { return std::holds_alternative<Address>(a); });
+  if (!addressed) return none;
+  const auto found = table.find(op.primitive);
+  if (found == table.end())
+    throw Error(ErrorCode::internal, "nothing is known about the memory that primitive '" + op.primitive + "' touches",
+                "lower/primitives.cpp");
+  return found->second;
+}
+
+}  // namespace rgen::lower

@@ -1,0 +1,179 @@
+// The register tile: every accumulator, load and multiply-add of one block, unrolled, around the loops of the reduced axes. Equal loads
+// are made once (value numbering), so operand reuse inside the tile (broadcasts across n, vectors across m, sliding windows) needs no
+// case of its own.
+#pragma once
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+using ir::Access;
+using ir::ExprPtr;
+using rtile::AtomForm;
+using rtile::Operand;
+using rtile::Placement;
+using rtile::Statement;
+
+/// A vector value: f32 or s32 lanes.
+struct Value {
+  Arg arg;
+  bool integer = false;
+};
+
+/// One point of the register tile.
+struct Point {
+  std::vector<int64_t> offset;  ///< per output axis: elements inside the tile (vector axis: of the vector's first lane)
+  int lanes = 0;                ///< active lanes
+  int number = 0;               ///< position in the tile
+};
+
+class Tile {
+ public:
+  Tile(NestContext& c, const TileParams& params, const TileVariant& v)
+      : c_(c), b_(c.builder), params_(params), v_(v), n_axes_(int(c.nest.axes.size())), W_(c.plan.lanes), vec_(c.plan.vec) {
+    vec_reduced_ = c.nest.axes[size_t(vec_)].reduced;
+    reduced_.assign(size_t(n_axes_), Int(0));
+    scopes_.emplace_back();
+    enumerate_points();
+  }
+
+  Body emit();
+
+ private:
+  struct Scope {
+    Body body;
+    std::map<std::string, Value> values;
+    std::map<std::string, int> pointers;
+    int var = -1;
+  };
+
+  NestContext& c_;
+  Builder& b_;
+  const TileParams& params_;
+  const TileVariant& v_;
+  const int n_axes_, W_, vec_;
+  bool vec_reduced_ = false;
+  int active_ = 0;  ///< active lanes of a reduced vector axis at this step (0 = all)
+  std::vector<Point> points_;
+  const Point* point_ = nullptr;
+  std::vector<Int> reduced_;  ///< current value of each reduced axis
+  int64_t unrolled_ = 0;      ///< which accumulator of a reduced vector axis
+  std::vector<Scope> scopes_;
+  std::map<std::tuple<int, int, int64_t>, int> accumulators_;  ///< (statement, point, copy) → register
+  std::map<std::pair<int, int>, Value> made_;                  ///< (tensor, point) → value made in this nest
+  struct Pending {
+    const Statement* statement;
+    std::map<int, Value> by_point;
+  };
+  std::vector<Pending> pending_;
+  int64_t copies_ = 1;
+  bool finishing_ = false;  ///< past the loops of the reduced axes
+
+  // ---- points ----
+  bool is_output(int a) const { return !c_.nest.axes[size_t(a)].reduced; }
+  bool vector_code() const { return W_ > 1; }
+
+  void enumerate_points();
+
+  // ---- emission ----
+  Scope& scope() { return scopes_.back(); }
+  void put(Stmt s) { scope().body.push_back(std::move(s)); }
+  void effect(std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), -1, false, std::move(args)}}); }
+  int define_reg(size_t depth, const std::string& name, bool integer, std::string primitive, std::vector<Arg> args);
+  void assign(int r, std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), r, true, std::move(args)}}); }
+
+  /// The outermost scope in which all variables of the expression are known.
+  size_t depth_of(const Int& i) const;
+  std::map<int, size_t> let_depth_;  ///< variables defined by integer lets → scope
+
+  /// `name(args)`, computed once per scope. Pure operations only; hoisted to the outermost scope where its arguments exist.
+  Value pure(const std::string& name, bool integer, std::vector<Arg> args, const std::string& hint);
+  std::map<int, size_t> reg_depth_, pointer_depth_;
+  size_t reg_depth(int r) const;
+  size_t pointer_depth(int p) const;
+
+  // ---- addresses ----
+  Int start(int a, bool tile_local) const;
+  Int block(int a) const { return params_.block[size_t(a)] >= 0 ? Int::var(params_.block[size_t(a)]) : Int(0); }
+  /// The axis value at the current point (lane 0), as seen by the program.
+  Int axis_value(int a) const { return is_output(a) ? start(a, false) + Int(point_->offset[size_t(a)]) : reduced_[size_t(a)]; }
+
+  Int offset_of(const Addressing& m) const;
+  /// The address through a pointer that carries everything but the innermost loops' terms, so that the loop body sees short offsets.
+  Address address(const Addressing& m, const std::string& name, int64_t extra = 0);
+
+  // ---- values ----
+  Value as_float(Value v);
+  /// Literals become registers.
+  Value vectorised(Value v);
+  static double identity(ir::ReduceOp op, bool integer);
+  static std::string combine(ir::ReduceOp op, bool integer);
+  static std::string horizontal(ir::ReduceOp op, bool integer);
+
+  Value index_value(const ir::Index& i);
+  /// floor(index / divisor) as a variable (scalar code: no lane dependence).
+  Int quasi(const ir::Index& index, int64_t divisor);
+  Int affine(const ir::Index& i);
+
+  Value load(const Access& a);
+
+  /// Indices with floors: scalar code, the address computed by integer lets.
+  Value load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer);
+
+  /// `fill`, or the primitive's result where all conditions hold.
+  Value conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill);
+
+  Value load_guarded(const Access& a, const Addressing& m, const std::vector<int>& guards, const std::string& family,
+                     const std::string& type, bool integer, int64_t stride, int lanes);
+  Int divided(const Int& i, int64_t by);
+  Int chosen(LetInt::Op op, const Int& x, const Int& y);
+
+  /// W vectors along the axis that is contiguous in memory, transposed in registers into vectors along the vector axis.
+  Value load_transposed(const Operand& o, const Addressing& m, const std::string& family, const std::string& type, bool integer, int lanes);
+
+  Value eval(const ExprPtr& e);
+  static bool literal_type(const Value& v, const Value&) { return std::holds_alternative<double>(v.arg); }
+
+  Value eval_cast(DType to, Value v);
+
+  Value eval_unary(const ir::Unary& u);
+
+  Value eval_binary(const ir::Binary& b);
+
+  // ---- statements ----
+  bool integer_sum(const Statement& s) const;
+
+  /// An elementwise statement: the value is known from here on, and stored if anyone else reads it.
+  void define(const Statement& s);
+
+  Addressing statement_addressing(const Statement& s, const Location& at) const;
+
+  void store(const Statement& s, const Value& v);
+  int physical() const { return b_.program.lanes; }
+
+  bool stores_transposed(const Statement& s) const;
+  /// Vectors along the vector axis, transposed in registers so that they can be stored along the axis contiguous in memory.
+  void flush_transposed_stores();
+
+  // ---- reductions ----
+  void start_accumulators();
+
+  void reduce(size_t level);
+  int64_t chunk_step(int axis) const;
+
+  void body();
+
+  static const ir::Binary* product(const ExprPtr& e);
+
+  void accumulate(const Statement& s, int acc);
+
+  void accumulate_group(int acc, bool integer);
+
+  void finish_accumulators();
+};
+
+}  // namespace rgen::lower

@@ -1,0 +1,226 @@
+// Operands of a tile: addresses, contiguous and strided vectors, broadcasts, guarded and transposed loads.
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "lower/tile.h"
+
+namespace rgen::lower {
+
+static std::string lower_case(DType t) { return std::string(to_string(t)); }
+
+Int Tile::start(int a, bool tile_local) const {
+  Int i(0);
+  if (params_.start[size_t(a)] >= 0) i = Int::var(params_.start[size_t(a)]);
+  if (!tile_local && c_.origin[size_t(a)] >= 0) i = i + Int::var(c_.origin[size_t(a)]);
+  return i;
+}
+
+Int Tile::offset_of(const Addressing& m) const {
+  Int i(m.constant);
+  for (int a = 0; a < n_axes_; ++a) {
+    if (is_output(a)) {
+      if (m.value[size_t(a)]) i = i + start(a, m.tile_local) * m.value[size_t(a)];
+      if (m.block[size_t(a)]) i = i + block(a) * m.block[size_t(a)];
+      i = i + Int(point_->offset[size_t(a)] * m.inside[size_t(a)]);
+    } else {
+      i = i + reduced_[size_t(a)] * m.value[size_t(a)];
+    }
+  }
+  return i;
+}
+
+Address Tile::address(const Addressing& m, const std::string& name, int64_t extra) {
+  const Int whole = offset_of(m) + Int(extra);
+  Int fixed(0), moving(whole.constant);
+  for (const auto& [v, k] : whole.terms) {
+    bool loop = false;
+    for (size_t d = 1; d < scopes_.size(); ++d) loop |= scopes_[d].var == v;
+    (loop ? moving : fixed) = (loop ? moving : fixed) + Int::var(v, k);
+  }
+  std::ostringstream key;
+  key << m.buffer;
+  for (const auto& [v, k] : fixed.terms) key << '+' << v << '*' << k;
+  auto& known = scopes_[0].pointers;
+  auto it = known.find(key.str());
+  if (it == known.end()) {
+    const int p = b_.pointer(m.buffer, name);
+    scopes_[0].body.push_back({LetPtr{p, fixed}});
+    it = known.emplace(key.str(), p).first;
+  }
+  return {it->second, moving};
+}
+
+Value Tile::load(const Access& a) {
+  const int number = rtile::find_operand(c_.plan.operands, a);
+  const Operand& o = c_.plan.operands[size_t(number)];
+  const Addressing& m = c_.addressing[size_t(number)];
+  const ir::Tensor& t = c_.program[a.tensor];
+  const bool integer = !is_float(t.dtype);
+  const std::string family = integer ? "vi_" : "vf_", type = lower_case(t.dtype);
+  const std::string hint = t.name;
+  if (!rtile::is_affine(a.index)) return load_quasi(a, m, family, type, integer);
+  const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
+  const int lanes = vec_reduced_ ? (active_ ? active_ : W_) : point_->lanes;
+  const std::vector<int> guards = v_.guarded && o.placement != Placement::box && o.placement != Placement::prepack
+                                      ? rtile::guarded_dims(c_.program, a, c_.nest.full_extents())
+                                      : std::vector<int>{};
+  if (!guards.empty()) return load_guarded(a, m, guards, family, type, integer, stride, lanes);
+  if (o.transposed) return load_transposed(o, m, family, type, integer, lanes);
+  const Address where = address(m, t.name);
+  if (stride == 0) return pure(family + "bcast_" + type, integer, {where}, hint);
+  const bool whole = lanes == W_ || m.padded;
+  if (stride == 1)
+    return whole ? pure(family + "load_" + type, integer, {where}, hint)
+                 : pure(family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
+  return whole ? pure(family + "gather_" + type, integer, {where, Int(stride)}, hint)
+               : pure(family + "gather_" + type + "_n", integer, {where, Int(stride), Int(lanes)}, hint);
+}
+
+Value Tile::load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer) {
+  const Location& at = c_.location.at(a.tensor);
+  std::vector<Int> conditions;
+  Int offset(0);
+  for (size_t d = 0; d < a.index.size(); ++d) {
+    Int i = affine(a.index[d]);
+    if (at.tile_local)
+      for (const ir::Index::Term& t : a.index[d].terms)
+        if (c_.origin[size_t(t.axis)] >= 0) i = i - Int::var(c_.origin[size_t(t.axis)], t.coef);
+    offset = offset + i * at.strides[d];
+    if (a.out_of_bounds) {
+      const int64_t extent = c_.program[a.tensor].shape[d].value();
+      const auto [lo, hi] = b_.range(i);
+      if (lo < 0) conditions.push_back(i);
+      if (hi >= extent) conditions.push_back(Int(extent - 1) - i);
+    }
+  }
+  const int p = b_.pointer(m.buffer, c_.program[a.tensor].name);
+  scopes_[0].body.push_back({LetPtr{p, Int(0)}});
+  return conditional(conditions, family + "bcast_" + type, {Address{p, offset}}, integer, a.out_of_bounds.value_or(0));
+}
+
+Value Tile::conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill) {
+  const int r = b_.reg("x", integer);
+  bool never = false;
+  std::erase_if(conditions, [&](const Int& i) {
+    never |= i.is_const() && i.constant < 0;
+    return i.is_const();
+  });
+  if (never) return pure(integer ? "vi_set" : "vf_set", integer, {fill}, "c");
+  if (conditions.empty()) {
+    put({Op{primitive, r, false, std::move(args)}});
+    return {Reg{r}, integer};
+  }
+  put({Op{integer ? "vi_set" : "vf_set", r, false, {fill}}});
+  auto then = std::make_shared<Body>();
+  then->push_back({Op{primitive, r, true, std::move(args)}});
+  put({If{conditions, std::move(then), std::make_shared<Body>()}});
+  return {Reg{r}, integer};
+}
+
+Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector<int>& guards, const std::string& family,
+                         const std::string& type, bool integer, int64_t stride, int lanes) {
+  std::vector<Int> conditions;
+  std::optional<std::pair<Int, Int>> lane_range;
+  std::ostringstream key;
+  const Address where = address(m, c_.program[a.tensor].name);
+  // two points may share an address though one of them is outside: the indices count, not the address
+  key << "guarded|" << where.pointer << '|' << lanes;
+  for (int d : guards) {
+    const Int at = affine(a.index[size_t(d)]);
+    key << '|' << at.constant;
+    for (const auto& [v, k] : at.terms) key << '+' << v << '*' << k;
+  }
+  key << '|' << where.offset.constant;
+  for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
+  for (Scope& s : scopes_)
+    if (const auto it = s.values.find(key.str()); it != s.values.end()) return it->second;
+  for (int d : guards) {
+    const ir::Index& i = a.index[size_t(d)];
+    const int64_t extent = c_.program[a.tensor].shape[size_t(d)].value();
+    const Int at = affine(i);
+    const int64_t c = vector_code() ? i.coef(vec_) : 0;
+    if (c == 0) {
+      conditions.push_back(at);
+      conditions.push_back(Int(extent - 1) - at);
+      continue;
+    }
+    // lanes l with 0 <= at + c·l < extent
+    const Int below = c > 0 ? Int(c - 1) - at : at - Int(extent) + Int(-c);
+    const Int above = c > 0 ? Int(extent + c - 1) - at : at + Int(-c);
+    Int lo = divided(below, std::abs(c)), hi = divided(above, std::abs(c));
+    if (lane_range) lo = chosen(LetInt::Op::max, lo, lane_range->first), hi = chosen(LetInt::Op::min, hi, lane_range->second);
+    lane_range = {lo, hi};
+  }
+  Value v;
+  const double fill = *a.out_of_bounds;
+  if (stride == 0) {
+    v = conditional(conditions, family + "bcast_" + type, {where}, integer, fill);
+  } else {
+    Int lo(0), hi(lanes);
+    if (lane_range) lo = lane_range->first, hi = lanes == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes));
+    std::vector<Arg> args{where};
+    if (stride != 1) args.push_back(Int(stride));
+    args.insert(args.end(), {lo, hi, fill});
+    v = conditional(conditions, family + (stride == 1 ? "load_" : "gather_") + type + "_range", std::move(args), integer, fill);
+  }
+  scope().values.emplace(key.str(), v);
+  return v;
+}
+
+Int Tile::divided(const Int& i, int64_t by) {
+  if (by == 1) return i;
+  const auto [lo, hi] = b_.range(i);
+  const int v = b_.variable("l", floor_div(lo, by), floor_div(hi, by));
+  put({LetInt{LetInt::Op::floor_div, v, i, Int(by)}});
+  return Int::var(v);
+}
+
+Int Tile::chosen(LetInt::Op op, const Int& x, const Int& y) {
+  const auto [xl, xh] = b_.range(x);
+  const auto [yl, yh] = b_.range(y);
+  const bool least = op == LetInt::Op::min;
+  const int v = b_.variable("l", least ? std::min(xl, yl) : std::max(xl, yl), least ? std::min(xh, yh) : std::max(xh, yh));
+  put({LetInt{op, v, x, y}});
+  return Int::var(v);
+}
+
+Value Tile::load_transposed(const Operand& o, const Addressing& m, const std::string& family, const std::string& type, bool integer,
+                            int lanes) {
+  const int t = o.transpose_axis;
+  const int64_t here = point_->offset[size_t(t)], group = here / W_ * W_;
+  Point base = *point_;
+  base.offset[size_t(t)] = group;
+  const Point* saved = point_;
+  point_ = &base;
+  const Address where = address(m, c_.program[o.access.tensor].name);
+  std::ostringstream key;
+  key << "transposed|" << where.pointer << '+' << where.offset.constant << '|' << lanes;
+  for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
+  Value array;
+  bool known = false;
+  for (Scope& s : scopes_)
+    if (const auto it = s.values.find(key.str()); it != s.values.end()) array = it->second, known = true;
+  if (!known) {
+    const int r = b_.reg(c_.program[o.access.tensor].name, integer, W_);
+    const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - group);
+    for (int l = 0; l < W_; ++l) {
+      if (l >= lanes) {
+        put({Op{family + "set", r, true, {Reg{r, l}, 0.0}}});
+        continue;
+      }
+      const Address row{where.pointer, where.offset + Int(l * m.inside[size_t(vec_)])};
+      std::vector<Arg> args{Reg{r, l}, row};
+      if (along < W_) args.push_back(Int(along));
+      put({Op{family + "load_" + type + (along < W_ ? "_n" : ""), r, true, std::move(args)}});
+    }
+    effect(family + "transpose", {Reg{r}});
+    array = {Reg{r}, integer};
+    scope().values.emplace(key.str(), array);
+  }
+  point_ = saved;
+  return {Reg{std::get<Reg>(array.arg).id, int(here - group)}, integer};
+}
+
+}  // namespace rgen::lower

@@ -1,0 +1,202 @@
+// The reduction of a tile: accumulators, loops, multiply-adds, and what follows across copies and lanes.
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/tile.h"
+
+namespace rgen::lower {
+
+bool Tile::integer_sum(const Statement& s) const {
+  return !is_float(c_.program[s.tensor].dtype) && accumulation(c_.program[s.tensor].dtype) == DType::s32;
+}
+
+void Tile::start_accumulators() {
+  copies_ = vec_reduced_ && c_.plan.reduce_order.back() == vec_ ? c_.plan.tile[size_t(vec_)].hi : 1;
+  for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+    const Statement& s = c_.nest.inner[i];
+    if (s.reduce == ir::ReduceOp::none) continue;
+    const bool integer = integer_sum(s);
+    for (const Point& p : points_)
+      for (int64_t u = 0; u < copies_; ++u) {
+        const int r = b_.reg("acc", integer);
+        accumulators_[{int(i), p.number, u}] = r;
+        point_ = &p;
+        if (!v_.first && u == 0) {
+          const Addressing m = statement_addressing(s, c_.accumulator[i]);
+          const Address where = address(m, "partial");
+          const std::string load = integer ? "vi_load_s32" : "vf_load_f32";
+          if (p.lanes == physical() || vec_reduced_)
+            put({Op{vec_reduced_ ? (integer ? "vi_bcast_s32" : "vf_bcast_f32") : load, r, false, {where}}});
+          else
+            put({Op{load + "_n", r, false, {where, Int(p.lanes)}}});
+        } else if (c_.plan.form == AtomForm::group && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
+          // the block's sums follow its panel: 4 bytes a lane, as wide as a group of four bytes
+          const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
+          Address where = address(m, "packed");
+          where.offset = where.offset + Int(m.correction);
+          put({Op{"vi_load_group", r, false, {where}}});
+        } else {
+          put({Op{integer ? "vi_set" : "vf_set", r, false, {identity(s.reduce, integer)}}});
+        }
+      }
+  }
+}
+
+void Tile::reduce(size_t level) {
+  if (!c_.nest.has_reduction() || level == c_.plan.reduce_order.size()) return body();
+  const int a = c_.plan.reduce_order[level];
+  const int64_t extent = c_.nest.axes[size_t(a)].extent;
+  const rtile::Blocking& t = c_.plan.tile[size_t(a)];
+  const bool chunked = params_.begin[size_t(a)] >= 0;
+  const bool group = a == c_.plan.k_axis && c_.plan.form == AtomForm::group;
+  const bool vectors = a == vec_;
+  const int64_t unit = group ? c_.plan.k_group : vectors ? W_ : 1;
+  const int64_t step = unit * t.hi;
+  const auto at = [&](const Int& value, int64_t count) {  // `count` units from `value`
+    for (int64_t u = 0; u < count; ++u) {
+      reduced_[size_t(a)] = value + Int(u * unit);
+      unrolled_ = vectors ? u : unrolled_;
+      reduce(level + 1);
+    }
+  };
+  const auto loop = [&](const Int& begin, const Int& end, int64_t stride, int64_t count, int64_t hi) {
+    const int v = b_.variable(c_.nest.axes[size_t(a)].name, 0, hi);
+    auto body = std::make_shared<Body>();
+    scopes_.emplace_back();
+    scopes_.back().var = v;
+    at(Int::var(v), count);
+    *body = std::move(scopes_.back().body);
+    scopes_.pop_back();
+    put({For{v, begin, end, stride, std::move(body)}});
+  };
+  const int64_t whole = extent / unit * unit;  // elements in whole units
+  if (chunked) {  // chunks are multiples of the unrolling but for the last; a unit is never split between chunks
+    const Int begin = Int::var(params_.begin[size_t(a)]), end = Int::var(params_.end[size_t(a)]);
+    if (step == unit || (extent % step == 0 && chunk_step(a) % step == 0)) {
+      loop(begin, end, step, t.hi, extent - step);
+    } else {
+      const int mid = b_.variable("mid", 0, extent);
+      const int count = b_.variable("n", 0, extent / step + 1);
+      put({LetInt{LetInt::Op::floor_div, count, end - begin, Int(step)}});
+      put({LetInt{LetInt::Op::value, mid, begin + Int::var(count, step), Int(0)}});
+      loop(begin, Int::var(mid), step, t.hi, extent - step);
+      loop(Int::var(mid), end, unit, 1, extent - unit);
+    }
+    return;
+  }
+  if (t.hi * unit >= whole) {
+    at(Int(0), extent / unit);
+  } else {
+    const int64_t main = whole / step * step;
+    if (main > 0) loop(Int(0), Int(main), step, t.hi, main - step);
+    if (main < whole) {
+      if (whole - main <= 4 * unit)
+        at(Int(main), (whole - main) / unit);
+      else
+        loop(Int(main), Int(whole), unit, 1, whole - unit);
+    }
+  }
+  if (whole < extent) {
+    active_ = int(extent - whole);
+    reduced_[size_t(a)] = Int(whole);
+    unrolled_ = vectors ? 0 : unrolled_;
+    reduce(level + 1);
+    active_ = 0;
+  }
+}
+
+int64_t Tile::chunk_step(int axis) const {
+  for (const rtile::Loop& l : c_.plan.loops)
+    if (l.axis == axis) return l.step;
+  return 1;
+}
+
+void Tile::body() {
+  for (const Point& p : points_) {
+    point_ = &p;
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none)
+        define(s);
+      else
+        accumulate(s, accumulators_.at({int(i), p.number, copies_ > 1 ? unrolled_ : 0}));
+    }
+    if (c_.nest.has_reduction())  // values of this point of the reduction are gone at the next
+      std::erase_if(made_, [&](const auto& m) { return m.first.second == p.number; });
+  }
+}
+
+const ir::Binary* Tile::product(const ExprPtr& e) {
+  const ir::Binary* b = std::get_if<ir::Binary>(&e->node);
+  return b && b->op == ir::BinaryOp::mul ? b : nullptr;
+}
+
+void Tile::accumulate(const Statement& s, int acc) {
+  const bool integer = integer_sum(s);
+  if (c_.plan.form == AtomForm::group) return accumulate_group(acc, integer);
+  const bool masked = vec_reduced_ && active_ != 0;
+  if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
+    const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
+    return assign(acc, "vf_fma", {x.arg, y.arg, Reg{acc}});
+  }
+  Value v = vectorised(eval(s.value));
+  if (!integer) v = as_float(v);
+  if (integer && !v.integer) v = pure("vi_from_vf_rne", true, {v.arg}, "n");
+  if (masked) {
+    const Value iota = pure("vi_iota", true, {}, "lane"), n = pure("vi_set", true, {Int(active_)}, "c");
+    const Value in = pure("vi_lt", true, {iota.arg, n.arg}, "in");
+    const Value none = vectorised({identity(s.reduce, integer), integer});
+    v = pure(integer ? "vi_select" : "vf_select", integer, {in.arg, v.arg, none.arg}, "v");
+  }
+  assign(acc, combine(s.reduce, integer), {Reg{acc}, v.arg});
+}
+
+void Tile::accumulate_group(int acc, bool integer) {
+  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
+  const Operand& b = c_.plan.operands[size_t(c_.plan.operand_b)];
+  const Addressing& ma = c_.addressing[size_t(c_.plan.operand_a)];
+  const Addressing& mb = c_.addressing[size_t(c_.plan.operand_b)];
+  const DType ta = c_.program[a.access.tensor].dtype, tb = c_.program[b.access.tensor].dtype;
+  const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
+  Value va = active_ ? pure("vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}, c_.program[a.access.tensor].name)
+                     : pure("vi_bcast_group", true, {pa}, c_.program[a.access.tensor].name);
+  const Value vb = pure("vi_load_group", true, {pb}, "b");
+  if (!integer) return assign(acc, "vf_dpbf16", {Reg{acc}, va.arg, vb.arg});
+  if (ta == DType::s8 && mb.correction >= 0)
+    va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(int32_t(0x80808080u))}, "flip").arg}, c_.program[a.access.tensor].name);
+  assign(acc, ta == DType::u8 && tb == DType::u8 ? "vi_dpbuud" : "vi_dpbusd", {Reg{acc}, va.arg, vb.arg});
+}
+
+void Tile::finish_accumulators() {
+  for (const Point& p : points_) {
+    point_ = &p;
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none) continue;
+      const bool integer = integer_sum(s);
+      const int acc = accumulators_.at({int(i), p.number, 0});
+      // pairwise over the independent copies, then across the lanes
+      for (int64_t half = 1; half < copies_; half *= 2)
+        for (int64_t u = 0; u + half < copies_; u += 2 * half) {
+          const int x = accumulators_.at({int(i), p.number, u}), y = accumulators_.at({int(i), p.number, u + half});
+          assign(x, combine(s.reduce, integer), {Reg{x}, Reg{y}});
+        }
+      if (vec_reduced_ && vector_code()) assign(acc, horizontal(s.reduce, integer), {Reg{acc}});
+      Value v{Reg{acc}, integer};
+      if (!v_.last) {
+        const Addressing m = statement_addressing(s, c_.accumulator[i]);
+        const Address where = address(m, "partial");
+        const std::string primitive = integer ? "vi_store_s32" : "vf_store_f32";
+        if (p.lanes == physical() && !vec_reduced_)
+          effect(primitive, {where, v.arg});
+        else
+          effect(primitive + "_n", {where, v.arg, Int(p.lanes)});
+        continue;
+      }
+      made_[{s.tensor, p.number}] = v;
+      if (s.store) store(s, v);
+    }
+  }
+}
+
+}  // namespace rgen::lower
