@@ -19,8 +19,8 @@ struct MemoryUse {
   };
   bool write = false;
   int address = 0;
-  std::optional<DType> dtype;  ///< of an element; none: that of the buffer
-  int bytes = 0;               ///< of one lane; 0: of the buffer's element
+  std::optional<DType> dtype = {};  ///< of an element; none: that of the buffer
+  int bytes = 0;                    ///< of one lane; 0: of the buffer's element
   Lanes lanes = Lanes::one;
   int stride = -1;  ///< elements between lanes; −1: neighbours
   int lower = -1, upper = -1;
