@@ -40,9 +40,9 @@ class Module {
   void* handle_;
 };
 
-/// A pool of `count` threads (the caller is one of them) behind an rgen_threads; spins briefly, then sleeps. Tasks of one run are
-/// handed out by an atomic counter. Each worker may be pinned to a core of the caller's affinity mask. Safe to share: a run that finds
-/// the pool busy (a second thread, or a task of this pool) does its tasks on the calling thread.
+/// A pool of `count` threads (the caller is one of them; fewer where the system refuses them) behind an rgen_threads; spins briefly, then
+/// sleeps. Tasks of one run are handed out by an atomic counter. Each worker may be pinned to a core of the caller's affinity mask. Safe to
+/// share: a run that finds the pool busy (a second thread, or a task of this pool) does its tasks on the calling thread.
 class ThreadPool {
  public:
   explicit ThreadPool(int count, bool pin = false);

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 #include "run/kernel.h"
@@ -114,7 +115,12 @@ ThreadPool::ThreadPool(int count, bool pin) : impl_(std::make_unique<Impl>()) {
                    [](void* ctx, int64_t n, void (*task)(void*, int64_t), void* arg) { static_cast<Impl*>(ctx)->run(n, task, arg); }};
   const std::vector<int> cpus = pin ? allowed_cpus() : std::vector<int>{};
   for (int i = 1; i < count; ++i) {
-    impl_->workers.emplace_back([impl = impl_.get()] { impl->work(); });
+    try {
+      impl_->workers.emplace_back([impl = impl_.get()] { impl->work(); });
+    } catch (const std::system_error&) {  // the system's limit on threads: fewer are as right
+      impl_->handle.count = i;
+      break;
+    }
     if (!cpus.empty()) pin_to(impl_->workers.back(), cpus[size_t(i) % cpus.size()]);
   }
 }

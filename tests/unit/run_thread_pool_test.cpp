@@ -1,4 +1,7 @@
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -87,3 +90,23 @@ TEST_CASE("pools start and stop in any state") {
     if (i % 3) run(pool, 4, [](int64_t) {});
   }
 }
+
+// The sanitizers' own maps need more address space than the test leaves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a system that refuses threads gives a smaller pool") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // Without room for their stacks, threads cannot be made.
+    const rlimit limit = {size_t{512} << 20, size_t{512} << 20};
+    setrlimit(RLIMIT_AS, &limit);
+    const ThreadPool pool(2000);
+    std::atomic<int> done{0};
+    run(pool, 100, [&](int64_t) { ++done; });
+    _exit(done == 100 && pool.handle()->count < 2000 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+#endif
