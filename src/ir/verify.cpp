@@ -91,11 +91,14 @@ class Verifier {
     for (const auto& dims : points_) {
       int64_t elements = 1, span = 1;
       for (size_t i = 0; i < t.shape.size(); ++i) {
-        const int64_t extent = eval(t.shape[i], dims, place), stride = eval(t.strides[i], dims, place);
+        const int64_t extent = eval(t.shape[i], dims, place);
         if (extent < 1 || extent > max_extent)
           fail("extent " + std::to_string(i) + " of '" + t.name + "' is " + std::to_string(extent) + at_dims(dims) +
                    "; extents are 1 to 2147483648",
                place);
+      }
+      for (size_t i = 0; i < t.shape.size(); ++i) {
+        const int64_t extent = eval(t.shape[i], dims, place), stride = eval(t.strides[i], dims, place);
         if (stride < 0 || stride > max_elements)
           fail("stride " + std::to_string(i) + " of '" + t.name + "' is " + std::to_string(stride) + at_dims(dims) +
                    "; strides are positive, or 0 to repeat an element",
