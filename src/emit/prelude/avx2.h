@@ -2,11 +2,12 @@
 
 //@ @preamble
 #include <immintrin.h>
-constexpr int kLanes = 8;
 typedef float vf __attribute__((vector_size(32)));
 typedef int32_t vi __attribute__((vector_size(32)));
 typedef uint32_t vu __attribute__((vector_size(32)));
 
+//@ kLanes
+constexpr int kLanes = 8;
 //@ vf_set
 INLINE vf vf_set(float x) { return (vf)_mm256_set1_ps(x); }
 //@ vi_set

@@ -3,11 +3,12 @@
 
 //@ @preamble
 #include <immintrin.h>
-constexpr int kLanes = 16;
 typedef float vf __attribute__((vector_size(64)));
 typedef int32_t vi __attribute__((vector_size(64)));
 typedef uint32_t vu __attribute__((vector_size(64)));
 
+//@ kLanes
+constexpr int kLanes = 16;
 //@ vf_set
 INLINE vf vf_set(float x) { return (vf)_mm512_set1_ps(x); }
 //@ vi_set

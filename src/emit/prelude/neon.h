@@ -2,11 +2,12 @@
 
 //@ @preamble
 #include <arm_neon.h>
-constexpr int kLanes = 4;
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
 typedef uint32_t vu __attribute__((vector_size(16)));
 
+//@ kLanes
+constexpr int kLanes = 4;
 //@ vf_set
 INLINE vf vf_set(float x) { return (vf)vdupq_n_f32(x); }
 //@ vi_set

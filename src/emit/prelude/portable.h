@@ -1,11 +1,12 @@
 // Vector primitives on 4 lanes in GCC's and Clang's vector extensions, for any little-endian machine. Semantics: docs/numerics.md.
 
 //@ @preamble
-constexpr int kLanes = 4;
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
 typedef uint32_t vu __attribute__((vector_size(16)));
 
+//@ kLanes
+constexpr int kLanes = 4;
 //@ vf_set
 INLINE vf vf_set(float x) { return (vf){x, x, x, x}; }
 //@ vi_set

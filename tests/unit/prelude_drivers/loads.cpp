@@ -24,7 +24,7 @@ template <class T, class F>
 void at_both_ends(Guarded& memory, int64_t stride, int lo, int hi, F f) {
   using Word = typename T::Word;
   const int64_t first = lo * stride, last = (hi - 1) * stride;
-  if (lo >= hi) return f(reinterpret_cast<const Word*>(memory.end() + 4096 - 64 * sizeof(Word)));
+  if (lo >= hi) return (void)f(reinterpret_cast<const Word*>(memory.end() + 4096 - 64 * sizeof(Word)));
   f(reinterpret_cast<const Word*>(memory.end()) - 1 - (first > last ? first : last));
   f(reinterpret_cast<const Word*>(memory.begin()) - (first < last ? first : last));
 }
@@ -52,26 +52,31 @@ void check_loads(const char* name, int64_t stride, Guarded& memory, Load load, L
     }
 }
 
-#define CHECK_LOADS(V, T)                                                                                                            \
-  {                                                                                                                                  \
-    fill_random<T>(memory, random);                                                                                                  \
-    check_loads<T, true>(                                                                                                            \
-        "load", 1, memory, [](auto p) { return V##_load(p, T{}); }, [](auto p, auto n) { return V##_load_n(p, n, T{}); },            \
-        [](auto p, auto lo, auto hi, auto fill) { return V##_load_range(p, lo, hi, fill, T{}); });                                   \
-    auto strided = [&](auto stride) {                                                                                                \
-      check_loads<T, false>(                                                                                                         \
-          "gather", stride, memory, [=](auto p) { return V##_gather(p, stride, T{}); },                                              \
-          [=](auto p, auto n) { return V##_gather_n(p, stride, n, T{}); },                                                           \
-          [=](auto p, auto lo, auto hi, auto fill) { return V##_gather_range(p, stride, lo, hi, fill, T{}); });                      \
-    };                                                                                                                               \
-    for (int stride : kStrides) strided(opaque(int64_t{stride}));                                                                    \
-    strided(std::integral_constant<int, 0>{}), strided(std::integral_constant<int, 1>{}), strided(std::integral_constant<int, 2>{}); \
-    strided(std::integral_constant<int, -1>{}), strided(std::integral_constant<int, 5>{});                                           \
-    for (int i = 0; i < 256; ++i) {                                                                                                  \
-      const T::Word* p = reinterpret_cast<const T::Word*>(memory.end()) - 1 - i;                                                     \
-      const V v = V##_bcast(p, T{});                                                                                                 \
-      for (int lane = 0; lane < kLanes; ++lane) check(same(v[lane], T::decode(*p)), "bcast %s: lane %d", T::name, lane);             \
-    }                                                                                                                                \
+#define CHECK_LOADS(V, T)                                                                                                 \
+  {                                                                                                                       \
+    fill_random<T>(memory, random);                                                                                       \
+    check_loads<T, true>(                                                                                                 \
+        "load", 1, memory, [](auto p) { return V##_load(p, T{}); }, [](auto p, auto n) { return V##_load_n(p, n, T{}); }, \
+        [](auto p, auto lo, auto hi, auto fill) { return V##_load_range(p, lo, hi, fill, T{}); });                        \
+    auto strided = [&](auto stride) {                                                                                     \
+      check_loads<T, false>(                                                                                              \
+          "gather", stride, memory, [=](auto p) { return V##_gather(p, stride, T{}); },                                   \
+          [=](auto p, auto n) { return V##_gather_n(p, stride, n, T{}); },                                                \
+          [=](auto p, auto lo, auto hi, auto fill) { return V##_gather_range(p, stride, lo, hi, fill, T{}); });           \
+    };                                                                                                                    \
+    for (int stride : kStrides) strided(opaque(int64_t{stride}));                                                         \
+    const auto constant_stride = [&](auto stride) {                                                                       \
+      at_both_ends<T>(memory, stride, 0, kLanes,                                                                          \
+                      [=](auto p) { check_lanes<T>("gather", V##_gather(p, stride, T{}), p, stride, 0, kLanes, 0); });    \
+    };                                                                                                                    \
+    constant_stride(std::integral_constant<int, 0>{}), constant_stride(std::integral_constant<int, 1>{});                 \
+    constant_stride(std::integral_constant<int, 2>{}), constant_stride(std::integral_constant<int, -1>{});                \
+    constant_stride(std::integral_constant<int, 5>{});                                                                    \
+    for (int i = 0; i < 256; ++i) {                                                                                       \
+      const T::Word* p = reinterpret_cast<const T::Word*>(memory.end()) - 1 - i;                                          \
+      const V v = V##_bcast(p, T{});                                                                                      \
+      for (int lane = 0; lane < kLanes; ++lane) check(same(v[lane], T::decode(*p)), "bcast %s: lane %d", T::name, lane);  \
+    }                                                                                                                     \
   }
 
 // The primitives by element type instead of by name.
