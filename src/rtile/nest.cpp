@@ -478,7 +478,7 @@ Nest simplify_axes(const ir::TensorProgram& program, const Nest& nest, std::vect
   std::vector<int> renamed = keep;
   for (int i = 0; i < int(n.axes.size()); ++i) {
     const bool kept = std::count(keep.begin(), keep.end(), i) != 0;
-    const bool last = i + 1 == int(n.axes.size()) && axes.empty();
+    const bool last = i + 1 == int(n.axes.size()) && axes.empty() && !n.axes[size_t(i)].reduced;
     if (n.axes[size_t(i)].extent == 1 && !kept && !last) {
       with.push_back(Index::number(0));
       continue;
@@ -491,6 +491,8 @@ Nest simplify_axes(const ir::TensorProgram& program, const Nest& nest, std::vect
   keep = renamed;
   if (axes.empty()) axes.push_back({"one", 1, false});
   rewrite(n, with, std::move(axes));
+  if (!n.has_reduction())  // over a single point: its value
+    for (Statement& s : n.inner) s.reduce = ir::ReduceOp::none;
   while (const auto pair = find_fusion(program, n, keep)) fuse(n, pair->first, pair->second, keep);
   return n;
 }
