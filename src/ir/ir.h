@@ -10,8 +10,7 @@
 
 namespace rgen::ir {
 
-/// What turns preset data into programs: the JSON documents of `ops/`, by preset name.
-/// The shipped ones are compiled into the library (`builtin_presets`), so nothing is read at run time.
+/// The operators of `ops/`, which are compiled into the library: nothing is read at run time.
 struct PresetParameter {
   std::string name, type, meaning;
   bool required;
@@ -29,7 +28,7 @@ struct SpecEntry {
   std::function<TensorProgram()> build;  ///< parse + verify; throws Error{invalid_spec}
 };
 std::vector<SpecEntry> parse_specs(std::string_view json_text, std::string_view origin);
-/// The short form: statements separated by ';', extents by name, all inputs f32 unless `dtypes` says otherwise.
+/// The short form: statements separated by ';', extents by name, all inputs are f32.
 /// 'C[m,n] = sum(k | A[m,k]*B[k,n])' with {m:128,…}: an axis without a range takes its extent from `extents`.
 TensorProgram parse_short(std::string_view statements, const std::map<std::string, int64_t>& extents,
                           std::string_view origin = "expression");
@@ -59,7 +58,7 @@ bool equal(const TensorProgram& a, const TensorProgram& b);
 /// order with the tensors' strides; outputs are written as f64, row-major, *before* rounding to the output dtype.
 /// `dim_values` has one value per symbolic dimension. Above `exact_limit` scalar operations only a sample is computed (see Reference).
 struct Reference {
-  std::vector<std::vector<double>> outputs;    ///< row-major f64, one per output
+  std::vector<std::vector<double>> outputs;    ///< row-major f64, one per output; 0 where not computed
   std::vector<std::vector<double>> magnitude;  ///< per element Σ|terms| (what the rounding error scales with); same shape
   std::vector<std::vector<int64_t>> sampled;   ///< per output the flat positions computed; empty = all
 };

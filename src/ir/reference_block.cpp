@@ -89,32 +89,6 @@ void evaluate(const Index& index, const Block& b, IntRow& out) {
 double leaf_magnitude(double v) { return std::isfinite(v) ? std::abs(v) : 0; }
 double guarded(double value, double magnitude) { return std::isfinite(value) ? magnitude : 0; }
 
-double apply(UnaryOp op, double x) {
-  switch (op) {
-    case UnaryOp::neg:
-      return -x;
-    case UnaryOp::exp:
-      return std::exp(x);
-    case UnaryOp::log:
-      return std::log(x);
-    case UnaryOp::sqrt:
-      return std::sqrt(x);
-    case UnaryOp::rsqrt:
-      return 1 / std::sqrt(x);
-    case UnaryOp::tanh:
-      return std::tanh(x);
-    case UnaryOp::erf:
-      return std::erf(x);
-    case UnaryOp::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case UnaryOp::abs:
-      return std::abs(x);
-    case UnaryOp::floor:
-      return std::floor(x);
-  }
-  return x;
-}
-
 double magnitude(UnaryOp op, double x, double mx, double f, bool exact) {
   switch (op) {
     case UnaryOp::neg:
@@ -325,7 +299,7 @@ void StageCode::run(const Block& block, const Row*& value, const Row*& magnitude
       }
       case Op::Kind::unary:
         for (size_t i = 0; i < n; ++i) {
-          const double f = apply(op.unary, v[i]);
+          const double f = ir::evaluate(op.unary, v[i]);
           m[i] = guarded(f, magnitude(op.unary, v[i], m[i], f, op.exact));
           v[i] = f;
         }

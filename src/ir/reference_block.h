@@ -2,7 +2,7 @@
 // the body's value and error magnitude at all of them with one pass per operation.
 //
 // The magnitude of a value v is what its rounding error scales with: a computation in f32 differs from v by at most about
-// k·2^-24·magnitude, where k grows with the depth of the expression and the length of its reductions (docs/numerics.md). Per operation,
+// k·2^-24·magnitude, where k grows with the depth of the expression and the length of its reductions (docs/tolerances.md). Per operation,
 // to first order:
 //
 //   leaf v            |v|                              x + y, x − y     mx + my

@@ -106,6 +106,7 @@ enum class UnaryOp : uint8_t { neg, exp, log, sqrt, rsqrt, tanh, erf, sigmoid, a
 enum class BinaryOp : uint8_t { add, sub, mul, div, min, max, pow, lt, le, gt, ge, eq, ne };
 enum class ReduceOp : uint8_t { none, sum, prod, max, min };
 std::string_view to_string(UnaryOp op);   ///< as in the grammar: "exp", … ("-" for neg)
+double evaluate(UnaryOp op, double x);    ///< the function, in f64
 std::string_view to_string(BinaryOp op);  ///< "+", …, "min", "pow", "<", …
 std::string_view to_string(ReduceOp op);  ///< "sum", …; "" for none
 

@@ -13,7 +13,8 @@ TEST_CASE("the builder makes what the JSON form makes") {
   const Ax m = b.axis("m", 128), n = b.axis("n", 32), k = b.axis("k", 64);
   const TensorRef C = b.stage("C", {m, n}, sum({k}, A(m, k) * B(k, n)));
   const TensorRef D = b.stage("D", {m, n}, max(C(m, n), 0));
-  CHECK(equal(b.build({D}), parse_program(R"json({"name": "mm_relu", "inputs": {"A": {"shape": [128, 64]}, "B": {"shape": [64, 32], "constant": true}},
+  CHECK(equal(b.build({D}),
+              parse_program(R"json({"name": "mm_relu", "inputs": {"A": {"shape": [128, 64]}, "B": {"shape": [64, 32], "constant": true}},
     "compute": ["C[m:128, n:32] = sum(k:64 | A[m,k]*B[k,n])", "D[m:128, n:32] = max(C[m,n], 0)"]
 })json")));
 }

@@ -27,23 +27,23 @@ TEST_CASE("the contract's example") {
     "inputs": { "A": {"shape": ["M","K"], "dtype": "f32"}, "B": {"shape": ["K","N"], "dtype": "f32", "constant": true} },
     "compute": [ "C[m:M, n:N] = sum(k:K | A[m,k] * B[k,n])", "D[m:M, n:N] = max(C[m,n], 0)" ], "outputs": ["D"] })json");
   CHECK(p.name == "mm_relu");
-REQUIRE(p.tensors.size() == 4);
-CHECK(p.inputs == std::vector<int>{0, 1});
-CHECK(p.outputs == std::vector<int>{3});
-CHECK_FALSE(p[0].constant);
-CHECK(p[1].constant);
-CHECK(p[2].kind == TensorKind::intermediate);
-CHECK(p[2].shape == std::vector<Size>{128, 96});
-REQUIRE(p.stages.size() == 2);
-const Stage& c = p.stages[0];
-CHECK(c.reduce == ReduceOp::sum);
-CHECK(c.n_out == 2);
-REQUIRE(c.axes.size() == 3);
-CHECK(c.axes[2].name == "k");
-CHECK(c.axes[2].extent == Size(64));
-const auto& product = std::get<Binary>(c.body->node);
-CHECK(product.op == BinaryOp::mul);
-CHECK(std::get<Access>(product.y->node).index == std::vector<Index>{Index::axis(2), Index::axis(1)});
+  REQUIRE(p.tensors.size() == 4);
+  CHECK(p.inputs == std::vector<int>{0, 1});
+  CHECK(p.outputs == std::vector<int>{3});
+  CHECK_FALSE(p[0].constant);
+  CHECK(p[1].constant);
+  CHECK(p[2].kind == TensorKind::intermediate);
+  CHECK(p[2].shape == std::vector<Size>{128, 96});
+  REQUIRE(p.stages.size() == 2);
+  const Stage& c = p.stages[0];
+  CHECK(c.reduce == ReduceOp::sum);
+  CHECK(c.n_out == 2);
+  REQUIRE(c.axes.size() == 3);
+  CHECK(c.axes[2].name == "k");
+  CHECK(c.axes[2].extent == Size(64));
+  const auto& product = std::get<Binary>(c.body->node);
+  CHECK(product.op == BinaryOp::mul);
+  CHECK(std::get<Access>(product.y->node).index == std::vector<Index>{Index::axis(2), Index::axis(1)});
 }
 
 TEST_CASE("a document is a spec, a list, or workloads") {
@@ -154,11 +154,11 @@ TEST_CASE("an output's dtype may be asked for") {
   const TensorProgram sum = parse_program(inputs + R"json(D[i:4] = sum(k:5 | A[i,k])", "outputs": [{"name": "D", "dtype": "bf16"}]
 })json");
   REQUIRE(sum.stages.size() == 2);  // a reduction and its cast
-CHECK(sum[sum.outputs[0]].dtype == DType::bf16);
-CHECK(sum[sum.stages[0].output].dtype == DType::f32);
-const TensorProgram plain = parse_program(inputs + R"(D[i:4] = A[i,0]*2", "outputs": [{"name": "D", "dtype": "s8"}]})");
-REQUIRE(plain.stages.size() == 1);
-CHECK(plain[plain.outputs[0]].dtype == DType::s8);
+  CHECK(sum[sum.outputs[0]].dtype == DType::bf16);
+  CHECK(sum[sum.stages[0].output].dtype == DType::f32);
+  const TensorProgram plain = parse_program(inputs + R"(D[i:4] = A[i,0]*2", "outputs": [{"name": "D", "dtype": "s8"}]})");
+  REQUIRE(plain.stages.size() == 1);
+  CHECK(plain[plain.outputs[0]].dtype == DType::s8);
 }
 
 TEST_CASE("statements are ordered by what they read") {
