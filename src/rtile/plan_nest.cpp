@@ -369,9 +369,16 @@ class Planner {
   }
 
   // ---- loops around the tile, threads ----
+  /// Partial sums pass through memory as vectors.
+  bool sums_contiguous(int vec) const {
+    return std::all_of(nest_.inner.begin(), nest_.inner.end(), [&](const Statement& s) {
+      return linearise(s.index, row_major(const_sizes(c_.program[s.tensor].shape)), n_).coef[size_t(vec)] == 1;
+    });
+  }
+
   void enumerate_loops(const NestPlan& base) {
     std::vector<std::vector<Loop>> chunkings{{}};
-    if (nest_.has_reduction() && contraction(nest_) && !reduced(base.vec)) {
+    if (nest_.has_reduction() && contraction(nest_) && !reduced(base.vec) && sums_contiguous(base.vec)) {
       // chunks of the reduction whose panels stay in a near cache: leading reduced axes one value at a time, or pieces of the last
       std::vector<Loop> prefix;
       for (size_t i = 0; i < base.reduce_order.size(); ++i) {
