@@ -45,6 +45,8 @@ Table make_table() {
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
   t["copy_element"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
+  t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
+  t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
   return t;
 }

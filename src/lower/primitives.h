@@ -16,13 +16,14 @@ struct MemoryUse {
     all,    ///< as many as a vector of the program has
     count,  ///< those before `upper`
     range,  ///< those in [lower, upper), clamped to the vector
+    tile,   ///< 64 bytes for every row of the tile register that the argument before names, rows `stride` bytes apart
   };
   bool write = false;
   int address = 0;
   std::optional<DType> dtype = {};  ///< of an element; none: that of the buffer
   int bytes = 0;                    ///< of one lane; 0: of the buffer's element
   Lanes lanes = Lanes::one;
-  int stride = -1;  ///< elements between lanes; −1: neighbours
+  int stride = -1;  ///< elements between lanes (tile: bytes between rows); −1: neighbours
   int lower = -1, upper = -1;
 };
 

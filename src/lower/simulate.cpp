@@ -13,7 +13,9 @@ namespace rgen::lower {
 
 namespace {
 
-constexpr size_t kMostViolations = 20;
+constexpr size_t kMostViolations = 8;
+constexpr int64_t kTileRowBytes = 64;
+constexpr const char* kConfigure = "configure_tiles";  ///< (rows of tile 0, of tile 1, …)
 
 /// One element: who wrote and read it last. Regions are numbered in order of execution, prepacks first.
 struct Cell {
@@ -27,7 +29,7 @@ struct Cell {
 struct Access {
   MemoryUse use;
   const Address* at;
-  const Int *stride, *lower, *upper;
+  const Int *stride, *lower, *upper, *tile;
 };
 
 struct Node;
@@ -60,7 +62,8 @@ Accesses prepare(const Op& op) {
   const size_t base = size_t(first - op.args.begin());
   for (const MemoryUse& use : memory_uses(op))
     a.all.push_back({use, &std::get<Address>(op.args.at(base + size_t(use.address))), integer(op, base, use.stride),
-                     integer(op, base, use.lower), integer(op, base, use.upper)});
+                     integer(op, base, use.lower), integer(op, base, use.upper),
+                     use.lanes == MemoryUse::Lanes::tile ? &std::get<Int>(op.args.at(base - 1)) : nullptr});
   return a;
 }
 void prepare(const Stmt& s, Nodes& into) {
@@ -73,7 +76,7 @@ void prepare(const Stmt& s, Nodes& into) {
                             [&](const LetInt& l) { into.push_back({&l}); }, [&](const LetPtr& l) { into.push_back({&l}); },
                             [&](const Call& c) { into.push_back({&c}); },
                             [&](const Op& o) {
-                              if (Accesses a = prepare(o); !a.all.empty()) into.push_back({std::move(a)});
+                              if (Accesses a = prepare(o); !a.all.empty() || o.primitive == kConfigure) into.push_back({std::move(a)});
                             },
                             [](const Comment&) {}},
              s.node);
@@ -106,9 +109,10 @@ class Machine {
   const LoopProgram& p_;
   const int64_t budget_;
   std::vector<Nodes> procs_;
-  std::vector<int64_t> value_;    ///< of variables
-  std::vector<int64_t> pointer_;  ///< offsets
-  std::vector<int> live_;         ///< variables in scope, for messages
+  std::vector<int64_t> value_;      ///< of variables
+  std::vector<int64_t> pointer_;    ///< offsets
+  std::vector<int64_t> tile_rows_;  ///< of the tile registers, as last configured
+  std::vector<int> live_;           ///< variables in scope, for messages
   std::vector<std::vector<Cell>> memory_;
   const Proc* proc_ = nullptr;
   int16_t region_ = -1;
@@ -175,6 +179,7 @@ class Machine {
     int64_t lo = 0, hi = 1;
     switch (a.use.lanes) {
       case MemoryUse::Lanes::one:
+      case MemoryUse::Lanes::tile:
         break;
       case MemoryUse::Lanes::all:
         hi = p_.lanes;
@@ -188,7 +193,12 @@ class Machine {
         break;
     }
     const int64_t first = pointer_[size_t(a.at->pointer)] + eval(a.at->offset);
-    if (a.stride) {
+    if (a.tile) {
+      const int64_t t = eval(*a.tile), stride = eval(*a.stride);
+      if (t < 0 || t >= int64_t(tile_rows_.size())) return report(&op, "tile", op.primitive + " of a tile register that has no shape");
+      for (int64_t row = 0; row < tile_rows_[size_t(t)]; ++row)
+        cells(op, a.use.write, number, first + floor_div(row * stride, size), first + ceil_div(row * stride + kTileRowBytes, size));
+    } else if (a.stride) {
       if (lane_bytes != size) return report(&op, "stride", op.primitive + " strides over " + b.name + " in parts of elements");
       const int64_t stride = eval(*a.stride);
       for (int64_t l = lo; l < hi; ++l) cells(op, a.use.write, number, first + l * stride, first + l * stride + 1);
@@ -260,6 +270,7 @@ class Machine {
     ++region_;
     for (int64_t t = 0; t < tasks && !stopped_; ++t) {
       task_ = int32_t(t);
+      tile_rows_.clear();
       const std::vector<int>& params = p_.procs[size_t(proc)].params;
       call(proc, std::vector<int64_t>(params.size(), t));
     }
@@ -323,13 +334,24 @@ class Machine {
     }
     set(l->var, x, l);
   }
-  void step(const LetPtr* l) { pointer_[size_t(l->pointer)] = eval(l->offset); }
+  void step(const LetPtr* l) {
+    pointer_[size_t(l->pointer)] = eval(l->offset);
+    const int buffer = p_.pointers[size_t(l->pointer)].buffer;
+    if (p_.buffers[size_t(buffer)].kind == Buffer::Kind::local) {  // a new one in every call
+      auto& cells = memory_[size_t(buffer)];
+      std::fill(cells.begin(), cells.end(), Cell{});
+    }
+  }
   void step(const Call* c) {
     std::vector<int64_t> args;
     for (const Int& i : c->args) args.push_back(eval(i));
     call(c->proc, args);
   }
   void step(const Accesses& a) {
+    if (a.source->primitive == kConfigure) {
+      tile_rows_.clear();
+      for (const Arg& rows : a.source->args) tile_rows_.push_back(eval(std::get<Int>(rows)));
+    }
     for (const Access& x : a.all) touch(*a.source, x);
   }
 };
