@@ -14,13 +14,18 @@ TEST_CASE("vector arithmetic gives each lane what scalar arithmetic gives") {
     rgen::test::run_driver("arithmetic", target, rgen::test::whole_prelude(target.simd));
 }
 
+TEST_CASE("parallel_for does each task once under OpenMP") {
+  rgen::test::run_driver("arithmetic", {Simd::portable, "OpenMP", {"-fopenmp"}, {}, true}, rgen::test::whole_prelude(Simd::portable));
+}
+
 #if defined(__x86_64__)
 TEST_CASE("emulated tiles multiply as tile registers would") {
-  rgen::test::run_driver("amx", {Simd::avx512, "emulated AMX", {}, {}}, rgen::emit::prelude_text(Simd::avx512, kTileNames, true));
+  rgen::test::run_driver("amx", {Simd::avx512, "emulated AMX", {}, {}, false}, rgen::emit::prelude_text(Simd::avx512, kTileNames, true));
 }
 
 TEST_CASE("tile registers multiply") {
-  rgen::test::run_driver("amx", {Simd::avx512, "AMX", {"-mamx-tile", "-mamx-bf16", "-mamx-int8"}, {"amx_tile", "amx_bf16", "amx_int8"}},
+  rgen::test::run_driver("amx",
+                         {Simd::avx512, "AMX", {"-mamx-tile", "-mamx-bf16", "-mamx-int8"}, {"amx_tile", "amx_bf16", "amx_int8"}, false},
                          rgen::emit::prelude_text(Simd::avx512, kTileNames));
 }
 #endif

@@ -9,7 +9,13 @@ INLINE vf vf_clamp(vf x, float lo, float hi) { return vf_min(vf_set(hi), vf_max(
 /// a * b, rounded: not contracted into a following sum, so that its rounding error is well defined.
 INLINE vf product(vf a, vf b) {
   vf p = a * b;
+#if defined(__x86_64__)
+  __asm__("" : "+v"(p));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(p));
+#else
   __asm__("" : "+m"(p));
+#endif
   return p;
 }
 //@ fma_residual

@@ -1,4 +1,6 @@
 // Every load of every element type, with its last active lane at the end of a page and its first at the start of one.
+#include <functional>
+
 #include "dtypes.h"
 
 constexpr int kStrides[] = {0, 1, 2, 3, -1, -2, 17, 100, -100};
@@ -29,54 +31,63 @@ void at_both_ends(Guarded& memory, int64_t stride, int lo, int hi, F f) {
   f(reinterpret_cast<const Word*>(memory.begin()) - (first < last ? first : last));
 }
 
-template <class T, bool constant_counts, class Load, class LoadN, class LoadRange>
-void check_loads(const char* name, int64_t stride, Guarded& memory, Load load, LoadN load_n, LoadRange load_range) {
+/// The load under test: all lanes, the first n, and lanes [lo, hi) with a fill.
+template <class T, class V>
+struct Loads {
+  using Word = typename T::Word;
+  std::function<V(const Word*)> all;
+  std::function<V(const Word*, int)> some;
+  std::function<V(const Word*, int, int, typename T::Value)> range;
+};
+template <class T, class V>
+void check_loads(const char* name, int64_t stride, Guarded& memory, const Loads<T, V>& load) {
   using Word = typename T::Word;
   const typename T::Value fill = 42;
-  at_both_ends<T>(memory, stride, 0, kLanes, [&](const Word* p) { check_lanes<T>(name, load(p), p, stride, 0, kLanes, 0); });
-  const auto some = [&](auto n) {
-    at_both_ends<T>(memory, stride, 0, n, [&](const Word* p) { check_lanes<T>(name, load_n(p, n), p, stride, 0, n, 0); });
-  };
-  const auto middle = [&](auto n) {  // three lanes ending at n
-    const int from = n - 3 < 0 ? 0 : n - 3;
-    at_both_ends<T>(memory, stride, from, n,
-                    [&](const Word* p) { check_lanes<T>(name, load_range(p, n - 3, n, fill), p, stride, from, n, fill); });
-  };
-  for (int n = 0; n <= kLanes; ++n) some(opaque(n));
-  if constexpr (constant_counts) for_each_constant<kLanes>(some), for_each_constant<kLanes>(middle);
+  at_both_ends<T>(memory, stride, 0, kLanes, [&](const Word* p) { check_lanes<T>(name, load.all(p), p, stride, 0, kLanes, 0); });
+  for (int n = 0; n <= kLanes; ++n)
+    at_both_ends<T>(memory, stride, 0, n, [&](const Word* p) { check_lanes<T>(name, load.some(p, n), p, stride, 0, n, 0); });
   for (int lo = -3; lo <= kLanes + 2; ++lo)
     for (int hi = -2; hi <= kLanes + 3; ++hi) {
       const int from = lo < 0 ? 0 : lo, to = hi > kLanes ? kLanes : hi;
       at_both_ends<T>(memory, stride, from, to,
-                      [&](const Word* p) { check_lanes<T>(name, load_range(p, opaque(lo), opaque(hi), fill), p, stride, from, to, fill); });
+                      [&](const Word* p) { check_lanes<T>(name, load.range(p, lo, hi, fill), p, stride, from, to, fill); });
     }
 }
+/// One vector that the compiler knows all about, at both ends.
+template <class T, class V>
+void check_constant(const char* name, int64_t stride, int lo, int hi, Guarded& memory, typename T::Value fill,
+                    const std::function<V(const typename T::Word*)>& load) {
+  at_both_ends<T>(memory, stride, lo, hi, [&](const auto* p) { check_lanes<T>(name, load(p), p, stride, lo, hi, fill); });
+}
 
-#define CHECK_LOADS(V, T)                                                                                                 \
-  {                                                                                                                       \
-    fill_random<T>(memory, random);                                                                                       \
-    check_loads<T, true>(                                                                                                 \
-        "load", 1, memory, [](auto p) { return V##_load(p, T{}); }, [](auto p, auto n) { return V##_load_n(p, n, T{}); }, \
-        [](auto p, auto lo, auto hi, auto fill) { return V##_load_range(p, lo, hi, fill, T{}); });                        \
-    auto strided = [&](auto stride) {                                                                                     \
-      check_loads<T, false>(                                                                                              \
-          "gather", stride, memory, [=](auto p) { return V##_gather(p, stride, T{}); },                                   \
-          [=](auto p, auto n) { return V##_gather_n(p, stride, n, T{}); },                                                \
-          [=](auto p, auto lo, auto hi, auto fill) { return V##_gather_range(p, stride, lo, hi, fill, T{}); });           \
-    };                                                                                                                    \
-    for (int stride : kStrides) strided(opaque(int64_t{stride}));                                                         \
-    const auto constant_stride = [&](auto stride) {                                                                       \
-      at_both_ends<T>(memory, stride, 0, kLanes,                                                                          \
-                      [=](auto p) { check_lanes<T>("gather", V##_gather(p, stride, T{}), p, stride, 0, kLanes, 0); });    \
-    };                                                                                                                    \
-    constant_stride(std::integral_constant<int, 0>{}), constant_stride(std::integral_constant<int, 1>{});                 \
-    constant_stride(std::integral_constant<int, 2>{}), constant_stride(std::integral_constant<int, -1>{});                \
-    constant_stride(std::integral_constant<int, 5>{});                                                                    \
-    for (int i = 0; i < 256; ++i) {                                                                                       \
-      const T::Word* p = reinterpret_cast<const T::Word*>(memory.end()) - 1 - i;                                          \
-      const V v = V##_bcast(p, T{});                                                                                      \
-      for (int lane = 0; lane < kLanes; ++lane) check(same(v[lane], T::decode(*p)), "bcast %s: lane %d", T::name, lane);  \
-    }                                                                                                                     \
+#define CHECK_LOADS(V, T)                                                                                                                  \
+  {                                                                                                                                        \
+    using Word = T::Word;                                                                                                                  \
+    fill_random<T>(memory, random);                                                                                                        \
+    check_loads<T, V>("load", 1, memory,                                                                                                   \
+                      {[](const Word* p) { return V##_load(p, T{}); }, [](const Word* p, int n) { return V##_load_n(p, n, T{}); },         \
+                       [](const Word* p, int lo, int hi, T::Value fill) { return V##_load_range(p, lo, hi, fill, T{}); }});                \
+    for_each_constant<kLanes>([&](auto n) {                                                                                                \
+      constexpr int to = decltype(n)::value, from = to < 3 ? 0 : to - 3;                                                                   \
+      check_constant<T, V>("constant n", 1, 0, to, memory, 0, [](const Word* p) { return V##_load_n(p, to, T{}); });                       \
+      check_constant<T, V>("constant range", 1, from, to, memory, 9, [](const Word* p) { return V##_load_range(p, to - 3, to, 9, T{}); }); \
+    });                                                                                                                                    \
+    for (int64_t s : kStrides)                                                                                                             \
+      check_loads<T, V>(                                                                                                                   \
+          "gather", s, memory,                                                                                                             \
+          {[=](const Word* p) { return V##_gather(p, opaque(s), T{}); },                                                                   \
+           [=](const Word* p, int n) { return V##_gather_n(p, opaque(s), n, T{}); },                                                       \
+           [=](const Word* p, int lo, int hi, T::Value fill) { return V##_gather_range(p, opaque(s), lo, hi, fill, T{}); }});              \
+    check_constant<T, V>("stride 0", 0, 0, kLanes, memory, 0, [](const Word* p) { return V##_gather(p, 0, T{}); });                        \
+    check_constant<T, V>("stride 1", 1, 0, kLanes, memory, 0, [](const Word* p) { return V##_gather(p, 1, T{}); });                        \
+    check_constant<T, V>("stride 2", 2, 0, kLanes, memory, 0, [](const Word* p) { return V##_gather(p, 2, T{}); });                        \
+    check_constant<T, V>("stride -1", -1, 0, kLanes, memory, 0, [](const Word* p) { return V##_gather(p, -1, T{}); });                     \
+    check_constant<T, V>("stride 5", 5, 0, kLanes, memory, 0, [](const Word* p) { return V##_gather(p, 5, T{}); });                        \
+    for (int i = 0; i < 256; ++i) {                                                                                                        \
+      const Word* p = reinterpret_cast<const Word*>(memory.end()) - 1 - i;                                                                 \
+      const V v = V##_bcast(p, T{});                                                                                                       \
+      for (int lane = 0; lane < kLanes; ++lane) check(same(v[lane], T::decode(*p)), "bcast %s: lane %d", T::name, lane);                   \
+    }                                                                                                                                      \
   }
 
 // The primitives by element type instead of by name.

@@ -1,4 +1,6 @@
 // Every store of every element type: what is written, that nothing beside it is, and that no page beyond is touched.
+#include <functional>
+
 #include "dtypes.h"
 
 constexpr int kStrides[] = {1, 2, 3, -1, -2, 17, -100};
@@ -40,8 +42,9 @@ typename To::Word expected(V v, int i) {
 }
 
 /// Stores the first n lanes at both ends of the memory.
-template <class T, class V, class Store>
-void check_store(const char* what, int64_t stride, int n, Guarded& memory, Random& random, Store store) {
+template <class T, class V>
+void check_store(const char* what, int64_t stride, int n, Guarded& memory, Random& random,
+                 const std::function<void(typename T::Word*, V)>& store) {
   using Word = typename T::Word;
   for (int repeat = 0; repeat < 2; ++repeat) {
     const V v = random_vector<V>(random);

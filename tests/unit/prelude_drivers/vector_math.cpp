@@ -40,7 +40,7 @@ static void report(const char* name, const Worst& worst, double allowed) {
 }
 
 template <class Vector, class Exact>
-void check_function(const char* name, int argc, char** argv, Vector vector, Exact exact) {
+void check_function(const char* name, int argc, char** argv, Vector vector, Exact exact, float limit = INFINITY) {
   double allowed;
   if (!selected(name, argc, argv, &allowed)) return;
   Worst worst;
@@ -52,7 +52,7 @@ void check_function(const char* name, int argc, char** argv, Vector vector, Exac
     filled = 0;
     const vf r = vector(x);
     for (int i = 0; i < kLanes; ++i) {
-      const double error = ulps(r[i], exact(static_cast<double>(x[i])));
+      const double error = std::fabs(r[i]) > limit ? INFINITY : ulps(r[i], exact(static_cast<double>(x[i])));
       if (error > worst.ulp) worst = {error, x[i], 0, r[i]};
     }
   };
@@ -102,12 +102,12 @@ int main(int argc, char** argv) {
   check_function(
       "log", argc, argv, [](vf x) { return vf_log(x); }, [](double x) { return std::log(x); });
   check_function(
-      "tanh", argc, argv, [](vf x) { return vf_tanh(x); }, [](double x) { return std::tanh(x); });
+      "tanh", argc, argv, [](vf x) { return vf_tanh(x); }, [](double x) { return std::tanh(x); }, 1.f);
   check_function(
-      "erf", argc, argv, [](vf x) { return vf_erf(x); }, [](double x) { return std::erf(x); });
+      "erf", argc, argv, [](vf x) { return vf_erf(x); }, [](double x) { return std::erf(x); }, 1.f);
   check_function(
       "sigmoid", argc, argv, [](vf x) { return vf_sigmoid(x); },
-      [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); });
+      [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 1.f);
   check_function(
       "rsqrt", argc, argv, [](vf x) { return vf_rsqrt(x); }, [](double x) { return 1 / std::sqrt(x); });
   check_function(
