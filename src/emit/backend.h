@@ -27,6 +27,12 @@ struct Emitted {
   std::vector<PrepackEntry> prepack;
 };
 
+struct CppOptions {
+  bool emulate_amx = false;  ///< tile instructions done in software: a test where no such unit exists
+};
+Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile,
+                 const CppOptions& options = {});
+
 struct Backend {
   std::string_view target;  ///< "cpp", "cuda", "llvm"
   hw::Profile::Kind kind;

@@ -5,10 +5,12 @@
 
 namespace rgen::emit {
 
-Emitted emit_cpp(const ir::TensorProgram&, const rtile::Candidate&, const hw::Profile&);
+static Emitted cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
+  return emit_cpp(program, candidate, profile);
+}
 
 std::span<const Backend> backends() {
-  static constexpr std::array<Backend, 1> table{{{"cpp", hw::Profile::Kind::cpu, emit_cpp}}};
+  static constexpr std::array<Backend, 1> table{{{"cpp", hw::Profile::Kind::cpu, cpp}}};
   return table;
 }
 

@@ -76,7 +76,8 @@ class Printer {
   /// Everything but the entries.
   std::string definitions() {
     out_ << "/// Where the tensors are.\nstruct tensors {\n";
-    for (size_t i = 0; i < p_.buffers.size(); ++i) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
+    for (size_t i = 0; i < p_.buffers.size(); ++i)
+      if (p_.buffers[i].kind != Buffer::Kind::local) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
     out_ << "};\n";
     for (size_t i = 0; i < p_.procs.size(); ++i) proc(int(i));
     return out_.str();
@@ -100,9 +101,11 @@ class Printer {
       << "  if (!args) return 1;\n  for (int i = 0; i < " << inputs + outputs << "; ++i)\n    if (!args[i]) return 2;\n";
     o << (p_.workspace_bytes > 0 ? "  if (!workspace) return 3;\n" : "  (void)workspace;\n");
     if (!parallel) o << "  (void)threads;\n";
+    if (used.count("amx_request")) o << "  static const long refused = amx_request();\n  if (refused) return 4;\n";
     o << "  tensors t = {};\n";
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
+      if (b.kind == Buffer::Kind::local) continue;
       o << "  t." << buffer_names_[i] << " = static_cast<" << type(b) << ">(";
       if (b.kind == Buffer::Kind::workspace)
         o << "static_cast<void*>(static_cast<char*>(workspace) + " << b.offset << ")";
@@ -234,6 +237,15 @@ class Printer {
       line() << element(std::get<Address>(o.args[0])) << " = 0;\n";
       return;
     }
+    if (o.primitive == "configure_tiles") {  // a constant table: every tile has rows of 64 bytes
+      used.insert({"tile_config", "tile_configure", "amx_request"});
+      std::string rows, bytes;
+      for (const std::string& a : args) rows += (rows.empty() ? "" : ", ") + a, bytes += bytes.empty() ? "64" : ", 64";
+      const std::string name = unique(local_names_, "shape");
+      line() << "static const tile_config " << name << " = {1, 0, {}, {" << bytes << "}, {" << rows << "}};\n";
+      line() << "tile_configure(&" << name << ");\n";
+      return;
+    }
     const size_t skip = array ? 1 : 0;
     if (const auto it = infix.find(o.primitive); it != infix.end()) {
       value = args[skip] + " " + it->second + " " + args[skip + 1];
@@ -330,6 +342,10 @@ class Printer {
   void stmt(const LetPtr& l) {
     const Pointer& p = p_.pointers[size_t(l.pointer)];
     const Buffer& b = p_.buffers[size_t(p.buffer)];
+    if (b.kind == Buffer::Kind::local) {
+      line() << "alignas(64) " << c_type(b.dtype) << " " << pointer(l.pointer) << "[" << b.elements << "];\n";
+      return;
+    }
     line() << (b.kind == Buffer::Kind::packed || constant(b) ? "" : "") << type(b) << " const " << pointer(l.pointer) << " = t->"
            << buffer_names_[size_t(p.buffer)];
     if (l.offset != Int(0)) out_ << " + " << print(l.offset);
@@ -382,7 +398,8 @@ std::vector<std::string> compile_flags(Simd simd, const hw::Profile& profile, co
 
 }  // namespace
 
-Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
+Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile,
+                 const CppOptions& options) {
   const Simd simd = simd_of(profile);
   const LoopProgram loops = lower::lower(program, *candidate.program);
   Printer printer(loops);
@@ -401,6 +418,7 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
   used.insert("parallel_for");
   used.insert("stream_fence");
   std::vector<std::string> features = prelude_features(simd, used);
+  if (options.emulate_amx) std::erase_if(features, [](const std::string& f) { return f.starts_with("amx"); });
   for (const std::string& f : prelude_optional_features(simd, used))
     if (profile.has(f)) features.push_back(f);
   e.flags = compile_flags(simd, profile, features);
@@ -420,7 +438,7 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
     if (at + 1 < text.size() && text.compare(at + 1, 2, "//") != 0) text.insert(at + 1, "// ");
   if (text.back() != '\n') text += '\n';
   std::ostringstream source;
-  source << text << prelude_text(simd, used) << "\n" << definitions << entries;
+  source << text << prelude_text(simd, used, options.emulate_amx) << "\n" << definitions << entries;
   e.source = source.str();
   return e;
 }

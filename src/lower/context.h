@@ -82,6 +82,9 @@ void lower_prepack(NestContext& context, int operand);
 /// The copy of operand `i` into a padded buffer (placement box), as a region before the nest: fills `addressing[i]`.
 void lower_box(NestContext& context, int operand);
 
+/// Gives the tile registers the shapes of a variant (matrix form): rows of the accumulator tiles, then columns.
+Stmt configure_tiles(const NestContext& context, const std::vector<int64_t>& rows, int64_t columns);
+
 /// Procedure(s) of a whole nest; returns the one to call: proc(task) when parallel, proc(origins…) otherwise.
 int lower_nest(NestContext& context);
 

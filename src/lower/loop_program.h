@@ -39,12 +39,13 @@ struct Variable {
   int64_t lo = 0, hi = 0;  ///< values it can take, both inclusive (for the bounds check)
 };
 
-/// Memory. Arguments come from the caller; workspace is laid out at `offset`, `per_task` copies of it one after the other.
+/// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
+/// `offset`, `per_task` copies of it one after the other.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
-  enum class Kind : uint8_t { input, output, packed, workspace } kind = Kind::input;
+  enum class Kind : uint8_t { input, output, packed, workspace, local } kind = Kind::input;
   int argument = -1;       ///< position in `args` (packed: of the input it replaces)
   int64_t offset = 0;      ///< workspace: bytes from its start
   int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies

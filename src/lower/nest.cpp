@@ -29,12 +29,14 @@ class NestLowering {
     for (int o : c_.origin)
       if (o >= 0) p.params.push_back(o);
     bodies_.push_back(&p.body);
+    if (c_.plan.form == rtile::AtomForm::matrix) put(main_shape());
     if (c_.plan.tasks() > 1) {
       const int task = b_.variable("task", 0, c_.plan.tasks() - 1);
       p.params.push_back(task);
       split(task);
     }
     loops(0);
+    if (c_.plan.form == rtile::AtomForm::matrix) put({Op{"tile_release", -1, false, {}}});
     return b_.proc(std::move(p));
   }
 
@@ -52,6 +54,13 @@ class NestLowering {
   const Blocking& tile(int a) const { return c_.plan.tile[size_t(a)]; }
   const std::string& name(int a) const { return c_.nest.axes[size_t(a)].name; }
   void put(Stmt s) { bodies_.back()->push_back(std::move(s)); }
+  /// The tile shapes of most of the nest; other copies of the tile change them and change them back.
+  Stmt main_shape() const {
+    std::vector<int64_t> size(size_t(n_), 1);
+    for (int a = 0; a < n_; ++a)
+      if (is_output(a)) size[size_t(a)] = tile(a).hi;
+    return configure_tiles(c_, c_.plan.row_tiles(size, c_.nest), size[size_t(c_.plan.vec)]);
+  }
 
   /// Blocks of the parallel axes dealt out to the task: part i of P gets blocks [⌊N·i/P⌋, ⌊N·(i+1)/P⌋).
   void split(int task) {

@@ -58,7 +58,7 @@ void lower_prepack(NestContext& c, int operand) {
   const Location& source = c.location.at(o.access.tensor);
   const int n = int(c.nest.axes.size());
   const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
-  const bool grouped = c.plan.form == AtomForm::group && operand == c.plan.operand_b;
+  const bool grouped = c.plan.interleaved() && operand == c.plan.operand_b;
   const int64_t group = grouped ? c.plan.k_group : 1;
 
   // sizes, innermost first: group, lanes of the vector axis, the other axes inside the tile, reduced axes, blocks
@@ -90,7 +90,7 @@ void lower_prepack(NestContext& c, int operand) {
     if (by_reduced_vector && a == c.plan.vec) continue;
     const bool k = grouped && a == c.plan.k_axis;
     m.value[size_t(a)] = k ? size / group : size;  // per element of the axis; k advances by whole groups
-    size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, group) : c.nest.axes[size_t(a)].extent;
+    size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, c.plan.k_step) * c.plan.k_step / group : c.nest.axes[size_t(a)].extent;
   }
   const bool corrected =
       grouped && tensor.dtype == DType::s8 && c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype == DType::s8;
@@ -130,12 +130,12 @@ void lower_prepack(NestContext& c, int operand) {
   for (int a : reduced) {
     const bool k = grouped && a == c.plan.k_axis;
     const int64_t extent = c.nest.axes[size_t(a)].extent;
-    const Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(extent, group) : extent, k ? group : 1);
+    const Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(extent, c.plan.k_step) : extent, k ? group : 1);
     src = src + r * l.coef[size_t(a)], dst = dst + r * m.value[size_t(a)];
     if (k && group > 1) {
       const Int g = loops.loop("g", group);
       src = src + g * l.coef[size_t(a)], dst = dst + g;
-      if (extent % group) inside.push_back(Int(extent - 1) - r - g);
+      if (extent % c.plan.k_step) inside.push_back(Int(extent - 1) - r - g);
     }
   }
   for (const auto& [a, block] : blocks) {

@@ -9,8 +9,12 @@ namespace rgen::lower {
 static std::string lower_case(DType t) { return std::string(to_string(t)); }
 
 Body Tile::emit() {
-  start_accumulators();
-  reduce(0);
+  if (c_.plan.form == AtomForm::matrix) {
+    multiply_tiles();
+  } else {
+    start_accumulators();
+    reduce(0);
+  }
   finishing_ = true;
   if (c_.nest.has_reduction()) finish_accumulators();
   if (v_.last)
@@ -51,13 +55,16 @@ void Tile::enumerate_points() {
 }
 
 void Tile::define(const Statement& s) {
-  Value v = vectorised(eval(s.value));
   const DType kept = c_.program[s.tensor].dtype;
-  if (s.store) store(s, v);
-  if (kept != DType::f32 && kept != DType::s32) v = eval_cast(kept, v);
-  if (kept == DType::s32) v = eval_cast(DType::s32, v);
-  if (kept == DType::f32) v = as_float(v);
-  made_[{s.tensor, point_->number}] = v;
+  // a store rounds to its type by itself
+  const ir::Cast* cast = std::get_if<ir::Cast>(&s.value->node);
+  const bool rounds = cast && cast->dtype == kept && (kept == DType::bf16 || kept == DType::f16);
+  const Value v = vectorised(eval(rounds ? cast->x : s.value));
+  if (s.store) store(s, rounds ? as_float(v) : v);
+  bool read = false;
+  c_.nest.for_each_statement(
+      [&](const Statement& other) { ir::for_each_access(*other.value, [&](const Access& a) { read |= a.tensor == s.tensor; }); });
+  if (read) made_[{s.tensor, point_->number}] = eval_cast(kept, v);
 }
 
 Addressing Tile::statement_addressing(const Statement& s, const Location& at) const {

@@ -171,7 +171,15 @@ class Tile {
 
   void accumulate(const Statement& s, int acc);
 
-  void accumulate_group(int acc, bool integer);
+  void accumulate_group(int acc);
+
+  // ---- matrix tiles (tile_matrix.cpp) ----
+  void multiply_tiles();
+  void tile_body();
+  int scratch(const std::string& name, DType dtype, int64_t elements);
+  Point tile_corner(size_t row_tile) const;
+  std::vector<int64_t> tile_rows_;  ///< rows of each accumulator tile
+  int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
 
   void finish_accumulators();
 };

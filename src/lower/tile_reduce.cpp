@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "lower/tile.h"
+#include "rtile/atoms.h"
 
 namespace rgen::lower {
 
@@ -29,7 +30,7 @@ void Tile::start_accumulators() {
             put({Op{vec_reduced_ ? (integer ? "vi_bcast_s32" : "vf_bcast_f32") : load, r, false, {where}}});
           else
             put({Op{load + "_n", r, false, {where, Int(p.lanes)}}});
-        } else if (c_.plan.form == AtomForm::group && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
+        } else if (c_.plan.interleaved() && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
           // the block's sums follow its panel: 4 bytes a lane, as wide as a group of four bytes
           const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
           Address where = address(m, "packed");
@@ -48,9 +49,8 @@ void Tile::reduce(size_t level) {
   const int64_t extent = c_.nest.axes[size_t(a)].extent;
   const rtile::Blocking& t = c_.plan.tile[size_t(a)];
   const bool chunked = params_.begin[size_t(a)] >= 0;
-  const bool group = a == c_.plan.k_axis && c_.plan.form == AtomForm::group;
   const bool vectors = a == vec_;
-  const int64_t unit = group ? c_.plan.k_group : vectors ? W_ : 1;
+  const int64_t unit = a == c_.plan.k_axis ? c_.plan.k_step : vectors ? W_ : 1;
   const int64_t step = unit * t.hi;
   const auto at = [&](const Int& value, int64_t count) {  // `count` units from `value`
     for (int64_t u = 0; u < count; ++u) {
@@ -112,6 +112,7 @@ int64_t Tile::chunk_step(int axis) const {
 }
 
 void Tile::body() {
+  if (c_.plan.form == AtomForm::matrix) return tile_body();
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
@@ -133,7 +134,7 @@ const ir::Binary* Tile::product(const ExprPtr& e) {
 
 void Tile::accumulate(const Statement& s, int acc) {
   const bool integer = integer_sum(s);
-  if (c_.plan.form == AtomForm::group) return accumulate_group(acc, integer);
+  if (c_.plan.form == AtomForm::group) return accumulate_group(acc);
   const bool masked = vec_reduced_ && active_ != 0;
   if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
     const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
@@ -151,20 +152,18 @@ void Tile::accumulate(const Statement& s, int acc) {
   assign(acc, combine(s.reduce, integer), {Reg{acc}, v.arg});
 }
 
-void Tile::accumulate_group(int acc, bool integer) {
+void Tile::accumulate_group(int acc) {
   const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
-  const Operand& b = c_.plan.operands[size_t(c_.plan.operand_b)];
   const Addressing& ma = c_.addressing[size_t(c_.plan.operand_a)];
   const Addressing& mb = c_.addressing[size_t(c_.plan.operand_b)];
-  const DType ta = c_.program[a.access.tensor].dtype, tb = c_.program[b.access.tensor].dtype;
+  const DType ta = c_.program[a.access.tensor].dtype;
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
   Value va = active_ ? pure("vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}, c_.program[a.access.tensor].name)
                      : pure("vi_bcast_group", true, {pa}, c_.program[a.access.tensor].name);
   const Value vb = pure("vi_load_group", true, {pb}, "b");
-  if (!integer) return assign(acc, "vf_dpbf16", {Reg{acc}, va.arg, vb.arg});
-  if (ta == DType::s8 && mb.correction >= 0)
+  if (c_.plan.offset_a)
     va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(int32_t(0x80808080u))}, "flip").arg}, c_.program[a.access.tensor].name);
-  assign(acc, ta == DType::u8 && tb == DType::u8 ? "vi_dpbuud" : "vi_dpbusd", {Reg{acc}, va.arg, vb.arg});
+  assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});
 }
 
 void Tile::finish_accumulators() {

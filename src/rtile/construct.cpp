@@ -236,7 +236,7 @@ class Constructor {
         for (const NestAxis& a : nest.axes) points *= double(a.full ? a.full : a.extent);
         const NestFacts f = nest_facts(program_, nest);
         const NestPlan& p = g.nests[n];
-        const double per_atom = p.form == AtomForm::group ? double(p.atom->n) * p.atom->k : profile_.vector_bits / 32.0;
+        const double per_atom = p.interleaved() ? double(p.atom->m) * p.atom->n * p.atom->k : profile_.vector_bits / 32.0;
         if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
       }
     for (int t : program_.inputs) bytes += tensor_bytes(program_[t]);

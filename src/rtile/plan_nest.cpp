@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "rtile/atoms.h"
 
 namespace rgen::rtile {
 
@@ -41,7 +42,10 @@ class Planner {
   std::vector<NestPlan> run(int keep) {
     for (const Start& s : starts()) enumerate_tiles(s);
     if (tiles_.empty())
-      throw Error(ErrorCode::does_not_fit, "no register tile fits " + std::to_string(c_.profile.vector_registers) + " vector registers",
+      throw Error(ErrorCode::does_not_fit,
+                  "no tile fits: one step of the smallest needs more than " + std::to_string(c_.profile.vector_registers) +
+                      " vector registers or the " + std::to_string(c_.profile.levels[0].capacity_bytes) + " bytes of " +
+                      c_.profile.levels[0].name,
                   c_.profile.name);
     // the register tiles that compute fastest go on to loops and placement
     std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
@@ -193,8 +197,8 @@ class Planner {
         if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner &&
             (!facts_.operands[i].guards.empty() || (con && collides(i))))
           boxable.push_back(i);
-      const bool must = f.form == AtomForm::group &&
-                        std::any_of(boxable.begin(), boxable.end(), [&](size_t i) { return !facts_.operands[i].guards.empty(); });
+      const bool must =
+          f.interleaved() && std::any_of(boxable.begin(), boxable.end(), [&](size_t i) { return !facts_.operands[i].guards.empty(); });
       if (!must) finish_start(all, f);
       if (!boxable.empty()) {
         for (size_t i : boxable) f.operands[i].placement = Placement::box;
@@ -217,28 +221,34 @@ class Planner {
       const int ia = find_operand(p.operands, *a), ib = find_operand(p.operands, *b);
       if (ia == ib) continue;
       const DType ta = a == con.x ? tx : ty, tb = a == con.x ? ty : tx;
-      const bool floats = ta == DType::bf16 && tb == DType::bf16, bytes = (ta == DType::s8 || ta == DType::u8) && tb == DType::s8;
-      if (!floats && !bytes) continue;
       const auto &fa = facts_.operands[size_t(ia)], &fb = facts_.operands[size_t(ib)];
       if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0 || p.operands[size_t(ib)].placement != Placement::prepack) continue;
       if (p.operands[size_t(ia)].placement != Placement::direct) continue;
-      const hw::Atom* atom = nullptr;
-      for (const hw::Atom& x : c_.profile.atoms)
-        if (x.m == 1 && x.k > 1 && x.n == W_ && x.b == tb && (x.a == ta || (bytes && x.a == DType::u8)) &&
-            (x.name == "vdpbf16ps" || x.name == "vpdpbusd"))
-          atom = &x;
-      if (!atom) continue;
-      for (int k = 0; k < n_; ++k) {
-        if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom->k) continue;
-        NestPlan g = p;
-        g.form = AtomForm::group;
-        g.atom = atom, g.k_axis = k, g.k_group = atom->k;
-        g.operand_a = ia, g.operand_b = ib;
-        std::erase(g.reduce_order, k);
-        g.reduce_order.push_back(k);
-        forms.push_back(std::move(g));
-        return;
+      for (const hw::Atom& atom : c_.profile.atoms) {
+        const AtomRow* row = find_atom_row(atom.name);
+        if (!row || row->form == AtomForm::vector || atom.n != W_ || atom.b != tb) continue;
+        const bool offset = row->offset_a && ta == DType::s8;
+        if (atom.a != ta && !offset) continue;
+        for (int k = 0; k < n_; ++k) {
+          if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
+          NestPlan g = p;
+          g.form = row->form;
+          g.atom = &atom, g.k_axis = k, g.k_step = atom.k, g.k_group = 4 / size_of(tb), g.offset_a = offset;
+          g.operand_a = ia, g.operand_b = ib;
+          std::erase(g.reduce_order, k);
+          g.reduce_order.push_back(k);
+          if (row->form == AtomForm::matrix) {  // rows along the longest axis of a
+            for (int m = 0; m < n_; ++m)
+              if (!reduced(m) && m != p.vec && fa.coef[size_t(m)] != 0 && fb.coef[size_t(m)] == 0 &&
+                  (g.m_axis < 0 || extent(m) > extent(g.m_axis)))
+                g.m_axis = m;
+            if (g.m_axis < 0) continue;
+          }
+          forms.push_back(std::move(g));
+          break;
+        }
       }
+      return;
     }
   }
 
@@ -301,7 +311,8 @@ class Planner {
       if (per > registers) break;
       consider(p);
       for (int a : others) {
-        for (int64_t u : sizes(extent(a), (registers - 1) / per)) {
+        const bool rows = p.form == AtomForm::matrix;
+        for (int64_t u : sizes(extent(a), rows ? 48 : (registers - 1) / per)) {
           if (u == 1) continue;
           NestPlan q = p;
           q.tile[size_t(a)] = Blocking(extent(a), 1, u);
@@ -309,7 +320,7 @@ class Planner {
           if (u != extent(a)) continue;
           for (int b : others) {
             if (b == a) continue;
-            for (int64_t v : sizes(extent(b), (registers - 1) / (per * u))) {
+            for (int64_t v : sizes(extent(b), rows ? 3 : (registers - 1) / (per * u))) {
               if (v == 1) continue;
               NestPlan r = q;
               r.tile[size_t(b)] = Blocking(extent(b), 1, v);
@@ -323,6 +334,8 @@ class Planner {
 
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
   void consider(NestPlan p) {
+    if (p.form == AtomForm::matrix && !fits_tiles(p)) return;
+    if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
     if (registers_needed(nest_, facts_, p) > c_.profile.vector_registers + (p.guarded || !contraction(nest_) ? 4 : 0) &&
         !(p.tile[size_t(p.vec)].hi == 1 && p.tile.size() == 1))
       if (points(p) > 1) return;
@@ -335,6 +348,23 @@ class Planner {
     std::fill(local.home.begin(), local.home.end(), 0);
     const hw::Workload w = workload(nest_, facts_, alone, local);
     tiles_.push_back({std::move(p), hw::estimate(w, c_.profile).us});
+  }
+  /// What one step of the tile touches: it must fit the innermost cache.
+  double step_bytes(const NestPlan& p) const {
+    std::vector<int64_t> e;
+    for (int a = 0; a < n_; ++a)
+      e.push_back(std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size()));
+    double sum = 0;
+    for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, false);
+    return sum;
+  }
+  /// Accumulator tiles, and one tile for every row and column of them.
+  bool fits_tiles(const NestPlan& p) const {
+    std::vector<int64_t> size(size_t(n_), 1);
+    for (int a = 0; a < n_; ++a)
+      if (!reduced(a)) size[size_t(a)] = p.tile[size_t(a)].hi;
+    const int64_t rows = int64_t(p.row_tiles(size, nest_).size()), columns = p.tile[size_t(p.vec)].hi;
+    return rows * columns + rows + columns <= 8;
   }
   int64_t points(const NestPlan& p) const {
     int64_t n = 1;
@@ -351,7 +381,7 @@ class Planner {
     if (last == p.vec) return;
     // small windows are unrolled whole, innermost first, so that neighbours share their loads
     const bool window = !contraction(nest_) || p.k_axis < 0;
-    const int64_t unit = last == p.k_axis ? p.k_group : 1;
+    const int64_t unit = last == p.k_axis ? p.k_step : 1;
     const int64_t steps = ceil_div(extent(last), unit);
     int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>(budget, 8)));
     while (u > 1 && steps > 8 && steps % u != 0) --u;
@@ -384,8 +414,8 @@ class Planner {
       for (size_t i = 0; i < base.reduce_order.size(); ++i) {
         const int a = base.reduce_order[i];
         const bool last = i + 1 == base.reduce_order.size();
-        const int64_t step = (last && a == base.k_axis ? base.k_group : 1) * base.tile[size_t(a)].hi;
-        if (last && base.form == AtomForm::group && extent(a) % base.k_group != 0) break;
+        const int64_t step = (last && a == base.k_axis ? base.k_step : 1) * base.tile[size_t(a)].hi;
+        if (last && base.interleaved() && extent(a) % base.k_step != 0) break;
         const int64_t longest = last ? 1024 : 1;
         for (int64_t piece = longest; piece >= (last ? 128 : 1); piece = piece * 2 / 3) {
           if (extent(a) < 2 * piece && !(last && extent(a) > piece * 5 / 4)) continue;

@@ -36,6 +36,7 @@ struct Blocking {
 enum class AtomForm : uint8_t {
   vector,  ///< one multiply-add a lane; operands converted to the accumulation type
   group,   ///< `k_group` products a lane and instruction (vdpbf16ps, vpdpbusd, bfdot, sdot): operands interleaved along k
+  matrix,  ///< tiles of 16 rows: accumulators, a and b in tile registers (AMX); b interleaved like `group`'s
 };
 
 /// One level of the blocked loops around the register tile, outermost first.
@@ -73,14 +74,20 @@ struct NestPlan {
   std::vector<Parallel> parallel;  ///< outermost; empty = serial
   AtomForm form = AtomForm::vector;
   const hw::Atom* atom = nullptr;
-  int k_axis = -1, k_group = 1;        ///< group form: the axis whose neighbours one instruction multiplies
-  int operand_a = -1, operand_b = -1;  ///< group form: broadcast and vector operand (indices into operands)
+  int k_axis = -1;                     ///< group and matrix: the axis whose neighbours one instruction multiplies
+  int k_group = 1, k_step = 1;         ///< ... interleaved so many at a time; elements of k that one instruction takes
+  int m_axis = -1;                     ///< matrix: the axis along the rows of a tile
+  int operand_a = -1, operand_b = -1;  ///< group and matrix: row (broadcast) and vector operand (indices into operands)
+  bool offset_a = false;               ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
   std::vector<Operand> operands;       ///< the distinct accesses of the nest
   int store_transpose_axis = -1;       ///< ≥ 0: results are transposed in registers and stored along this axis
   bool stream = false;                 ///< non-temporal stores
   bool guarded = false;                ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   hw::Estimate estimate;
 
+  bool interleaved() const { return form != AtomForm::vector; }
+  /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
+  std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;
   int64_t tasks() const {
     int64_t n = 1;
     for (const Parallel& p : parallel) n *= p.parts;

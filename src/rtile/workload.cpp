@@ -181,6 +181,7 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
     if (!nest.axes[a].reduced) points *= plan.tile[a].hi;
   int64_t accumulators = 0, copies = nest.axes[size_t(plan.vec)].reduced ? plan.tile[size_t(plan.vec)].hi : 1;
   for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
+  if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors
   // live at once: the vectors of the operand that is reused across the outermost unrolled axis, and one value of every other
   int64_t live = 1;
   for (size_t i = 0; i < facts.reads; ++i) {
@@ -226,7 +227,7 @@ class Counter {
   hw::Workload w_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
-  int64_t unit(size_t a) const { return int(a) == plan_.k_axis && plan_.form == AtomForm::group ? plan_.k_group : plan_.tile[a].unit; }
+  int64_t unit(size_t a) const { return int(a) == plan_.k_axis ? plan_.k_step : plan_.tile[a].unit; }
 
   void shape() {
     for (size_t a = 0; a < n_; ++a) {
@@ -318,24 +319,33 @@ class Counter {
       } else {
         function("gather", n), extra += n;
       }
-      const bool narrow =
-          o.element_bytes < 4 && !(plan_.form == AtomForm::group && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
+      const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
       // a border tile checks each access: a few integer instructions and a branch
       if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) extra += 8 * n * border_share(i);
     }
-    if (plan_.form == AtomForm::group) {
+    if (plan_.form == AtomForm::matrix) {
+      std::vector<int64_t> size(n_, 1);
+      for (size_t a = 0; a < n_; ++a)
+        if (!reduced(a)) size[a] = plan_.tile[a].hi;
+      const double rows = double(plan_.row_tiles(size, nest_).size()), columns = mean_[size_t(plan_.vec)];
+      w_.atoms.push_back({plan_.atom, rows * columns * steps_ * calls_});
+      loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
+      stores += points_ * calls_, extra += 40 * calls_;
+    } else if (plan_.form == AtomForm::group) {
       w_.atoms.push_back({plan_.atom, inner});
       const auto& a = facts_.operands[size_t(plan_.operand_a)];
-      if (a.element_bytes == 1) extra += distinct(a) * iterations * calls_;  // the sign flip
+      if (a.element_bytes == 1 && plan_.offset_a) extra += distinct(a) * iterations * calls_;  // the sign flip
     } else if (facts_.products > 0) {
       w_.atoms.push_back({plan_.atom, inner * facts_.products});
     }
     for (const auto& [f, k] : facts_.inner_functions)
-      if (plan_.form != AtomForm::group || f != "convert") function(f, k * inner);
+      if (!plan_.interleaved() || f != "convert") function(f, k * inner);
     for (const auto& [f, k] : facts_.outer_functions) function(f, k * outer);
-    double ops =
-        facts_.inner_ops * inner + facts_.outer_ops * outer + extra + (plan_.form == AtomForm::group ? inner : inner * facts_.products);
+    double ops = facts_.inner_ops * inner + facts_.outer_ops * outer + extra +
+                 (plan_.form == AtomForm::group    ? inner
+                  : plan_.form == AtomForm::matrix ? 0
+                                                   : inner * facts_.products);
     if (chunks_ > 1) loads += points_ * calls_ * (1 - 1 / chunks_), stores += points_ * calls_ * (1 - 1 / chunks_);
     // what does not fit the register file is stored and loaded again at every step
     const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
@@ -499,6 +509,19 @@ std::vector<Operand> collect_operands(const Nest& nest) {
     });
   });
   return operands;
+}
+
+std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const Nest& nest) const {
+  std::vector<int64_t> rows{atom->m};  // in the order of the register tile's points: axis by axis
+  for (size_t a = 0; a < size.size(); ++a) {
+    if (nest.axes[a].reduced || int(a) == vec) continue;
+    const bool along = int(a) == m_axis;
+    std::vector<int64_t> finer;
+    for (int64_t r : rows)
+      for (int64_t x = 0; x < size[a]; x += along ? atom->m : 1) finer.push_back(along ? std::min<int64_t>(atom->m, size[a] - x) : r);
+    rows = std::move(finer);
+  }
+  return rows;
 }
 
 bool NestPlan::chunked() const {

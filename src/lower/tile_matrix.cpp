@@ -1,0 +1,152 @@
+// The register tile on matrix units (AMX): accumulators, rows of a and columns of b in tile registers. The sums pass through a small
+// buffer on the stack, from which the epilogue reads them as vectors.
+#include "base/error.h"
+#include "lower/tile.h"
+#include "rtile/atoms.h"
+
+namespace rgen::lower {
+
+namespace {
+
+constexpr int64_t kRowBytes = 64;  // of every tile row: 16 sums, or one step of k
+constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buffer
+
+int accumulator(size_t row_tile, int64_t column, int64_t columns) { return int(int64_t(row_tile) * columns + column); }
+
+}  // namespace
+
+Stmt configure_tiles(const NestContext& c, const std::vector<int64_t>& rows, int64_t columns) {
+  // shapes in the order of the tile numbers: accumulators, a's, b's
+  Op o{"configure_tiles", -1, false, {}};
+  for (int64_t r : rows)
+    for (int64_t j = 0; j < columns; ++j) o.args.push_back(Int(r));
+  for (int64_t r : rows) o.args.push_back(Int(r));
+  for (int64_t j = 0; j < columns; ++j) o.args.push_back(Int(c.plan.k_step / c.plan.k_group));
+  return {std::move(o)};
+}
+
+int Tile::scratch(const std::string& name, DType dtype, int64_t elements) {
+  b_.program.buffers.push_back({name, dtype, elements, Buffer::Kind::local, -1, 0, 0, false});
+  const int p = b_.pointer(int(b_.program.buffers.size()) - 1, name);
+  scopes_[0].body.push_back({LetPtr{p, Int(0)}});
+  return p;
+}
+
+/// The point at the first row and column of an accumulator row tile.
+Point Tile::tile_corner(size_t row_tile) const {
+  size_t seen = 0;
+  for (const Point& p : points_)
+    if (p.offset[size_t(vec_)] == 0 && p.offset[size_t(c_.plan.m_axis)] % c_.plan.atom->m == 0 && seen++ == row_tile) return p;
+  throw Error(ErrorCode::internal, "a row tile beyond the register tile");
+}
+
+void Tile::multiply_tiles() {
+  const Statement& s = c_.nest.inner[0];
+  const bool integer = integer_sum(s);
+  const std::string family = integer ? "vi_" : "vf_", type = integer ? "s32" : "f32";
+  const int64_t columns = v_.size[size_t(vec_)];
+  // row tiles in the order of their corners among the points
+  for (const Point& p : points_)
+    if (p.offset[size_t(vec_)] == 0 && p.offset[size_t(c_.plan.m_axis)] % c_.plan.atom->m == 0)
+      tile_rows_.push_back(std::min<int64_t>(c_.plan.atom->m, v_.size[size_t(c_.plan.m_axis)] - p.offset[size_t(c_.plan.m_axis)]));
+
+  std::vector<int64_t> hi(size_t(n_axes_), 1);
+  for (int a = 0; a < n_axes_; ++a)
+    if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
+  const std::vector<int64_t> main_rows = c_.plan.row_tiles(hi, c_.nest);
+  const bool reshape = main_rows != tile_rows_ || hi[size_t(vec_)] != columns;
+  if (reshape) put(configure_tiles(c_, tile_rows_, columns));
+
+  const int sums = scratch("sums", integer ? DType::s32 : DType::f32, int64_t(tile_rows_.size()) * columns * kTile);
+  const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
+  if (tail != 0)
+    partial_rows_ =
+        scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype, c_.plan.atom->m * c_.plan.k_step);
+
+  // where a point's sum lies in the buffer
+  const auto place = [&](const Point& p) {
+    size_t tile = 0;
+    for (; tile < tile_rows_.size(); ++tile) {
+      const Point corner = tile_corner(tile);
+      bool same = true;
+      for (int a = 0; a < n_axes_; ++a)
+        if (is_output(a) && a != vec_ && a != c_.plan.m_axis) same &= corner.offset[size_t(a)] == p.offset[size_t(a)];
+      const int64_t row = p.offset[size_t(c_.plan.m_axis)] - corner.offset[size_t(c_.plan.m_axis)];
+      if (same && row >= 0 && row < c_.plan.atom->m) return Int((int64_t(tile) * columns + p.offset[size_t(vec_)] / W_) * kTile + row * 16);
+    }
+    throw Error(ErrorCode::internal, "a point outside every accumulator tile");
+  };
+  if (!v_.first)
+    for (const Point& p : points_) {  // partial sums of the chunks before
+      point_ = &p;
+      const Address from = address(statement_addressing(s, c_.accumulator[0]), "partial");
+      const int r = b_.reg("acc", integer);
+      if (p.lanes == W_)
+        put({Op{family + "load_" + type, r, false, {from}}});
+      else
+        put({Op{family + "load_" + type + "_n", r, false, {from, Int(p.lanes)}}});
+      effect(family + "store_" + type, {Address{sums, place(p)}, Reg{r}});
+    }
+  for (size_t i = 0; i < tile_rows_.size(); ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      const int t = accumulator(i, j, columns);
+      if (v_.first)
+        effect("tile_zero", {Int(t)});
+      else
+        effect("tile_load", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)});
+    }
+  point_ = &points_.front();
+  reduce(0);
+  for (size_t i = 0; i < tile_rows_.size(); ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      const int t = accumulator(i, j, columns);
+      effect("tile_store", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)});
+    }
+  if (reshape) put(configure_tiles(c_, main_rows, hi[size_t(vec_)]));
+  for (const Point& p : points_) {
+    const int r = b_.reg("acc", integer);
+    put({Op{family + "load_" + type, r, false, {Address{sums, place(p)}}}});
+    accumulators_[{0, p.number, 0}] = r;
+  }
+}
+
+/// One step of k: every row tile of a times every column of b.
+void Tile::tile_body() {
+  const Operand &a = c_.plan.operands[size_t(c_.plan.operand_a)], &b = c_.plan.operands[size_t(c_.plan.operand_b)];
+  const Addressing &ma = c_.addressing[size_t(c_.plan.operand_a)], &mb = c_.addressing[size_t(c_.plan.operand_b)];
+  const ir::Tensor &ta = c_.program[a.access.tensor], &tb = c_.program[b.access.tensor];
+  const int64_t columns = v_.size[size_t(vec_)], row_tiles = int64_t(tile_rows_.size());
+  const int first_a = int(row_tiles * columns), first_b = first_a + int(row_tiles);
+  const int64_t row_stride = ma.inside[size_t(c_.plan.m_axis)];
+  // b: k_group rows of k are interleaved, the lanes of all columns side by side
+  const int64_t b_stride = mb.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * size_of(tb.dtype);
+  point_ = &points_.front();
+  const Address at_b = address(mb, "packed");
+  for (int64_t j = 0; j < columns; ++j)
+    effect("tile_load", {Int(first_b + j), Address{at_b.pointer, at_b.offset + Int(j * W_ * mb.inside[size_t(vec_)])}, Int(b_stride)});
+  for (int64_t i = 0; i < row_tiles; ++i) {
+    const Point corner = tile_corner(size_t(i));
+    point_ = &corner;
+    const Address at_a = address(ma, ta.name);
+    if (active_ == 0) {
+      effect("tile_load", {Int(first_a + i), at_a, Int(row_stride * size_of(ta.dtype))});
+    } else {  // the last step is shorter than a tile row: a padded copy, since a's neighbours are none of ours
+      const int row = b_.variable("row", 0, tile_rows_[size_t(i)] - 1), k = b_.variable("k", 0, c_.plan.k_step - 1);
+      const Address to{partial_rows_, Int::var(row, c_.plan.k_step) + Int::var(k)};
+      const Address from{at_a.pointer, at_a.offset + Int::var(row, row_stride) + Int::var(k)};
+      auto copy = std::make_shared<Body>(), zero = std::make_shared<Body>(), rows = std::make_shared<Body>();
+      copy->push_back({Op{"copy_element", -1, false, {to, from}}});
+      zero->push_back({Op{"zero_element", -1, false, {to}}});
+      rows->push_back({For{k, Int(0), Int(active_), 1, copy}});
+      rows->push_back({For{k, Int(active_), Int(c_.plan.k_step), 1, zero}});
+      put({For{row, Int(0), Int(tile_rows_[size_t(i)]), 1, rows}});
+      effect("tile_load", {Int(first_a + i), Address{partial_rows_, Int(0)}, Int(kRowBytes)});
+    }
+    for (int64_t j = 0; j < columns; ++j)
+      effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive),
+             {Int(accumulator(size_t(i), j, columns)), Int(first_a + i), Int(first_b + j)});
+  }
+  point_ = &points_.front();
+}
+
+}  // namespace rgen::lower

@@ -1,0 +1,87 @@
+// Kernels on tile registers, run on an emulation of the tile instructions wherever the host has none, against the reference.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "emit/backend.h"
+#include "ir/ir.h"
+#include "run/host_compiler.h"
+#include "run/kernel.h"
+
+using namespace rgen;
+
+namespace {
+
+struct Checked {
+  bool on_tiles;
+  run::Comparison comparison;
+};
+
+Checked run_emulated(const std::string& spec, int threads, int rank) {
+  const ir::TensorProgram program = ir::parse_program(spec, "amx");
+  const hw::Profile profile = hw::load_profile("sapphire_rapids");
+  const auto plans = rtile::construct(program, profile, {threads, 16});
+  const emit::Emitted e = emit::emit_cpp(program, plans[std::min(size_t(rank), plans.size() - 1)], profile, {.emulate_amx = true});
+  const auto so = std::filesystem::temp_directory_path() / (e.symbol + ".so");
+  run::compile(run::find_compiler("", "/usr/local/bin:/usr/bin:/bin"), e.source, e.flags, run::Output::shared_library, so);
+  const auto module = run::Module::open(so);
+  std::filesystem::remove(so);
+  const auto inputs = run::make_inputs(program, 1);
+  const auto outputs = run::make_outputs(program);
+  std::vector<const void*> raw;
+  std::vector<void*> args;
+  std::vector<run::Buffer> packed;
+  for (const auto& b : inputs) raw.push_back(b.data()), args.push_back(b.data());
+  for (const auto& b : outputs) args.push_back(b.data());
+  for (const auto& p : e.prepack) {
+    packed.emplace_back(size_t(p.bytes));
+    REQUIRE(reinterpret_cast<run::PrepackFn>(module->symbol(p.symbol))(raw[size_t(p.input)], packed.back().data()) == 0);
+    args[size_t(p.input)] = packed.back().data();
+  }
+  const run::Buffer workspace(size_t(e.workspace_bytes) + 64);
+  const run::ThreadPool pool(threads);
+  REQUIRE(reinterpret_cast<run::EntryFn>(module->symbol(e.symbol))(args.data(), nullptr, workspace.data(), pool.handle()) == 0);
+  return {e.source.find("tile_dp") != std::string::npos, run::compare(program, ir::evaluate_reference(program, raw), outputs)};
+}
+
+std::string matmul(int m, int n, int k, const std::string& dtype, const std::string& out, const std::string& epilogue = "") {
+  return R"({"name":"mm","op":"matmul","dtype":")" + dtype + R"(","params":{"m":)" + std::to_string(m) + R"(,"n":)" + std::to_string(n) +
+         R"(,"k":)" + std::to_string(k) + R"(,"out":")" + out + R"("},"epilogue":[)" + epilogue + "]}";
+}
+std::string conv(const std::string& dtype, const std::string& params, const std::string& epilogue = "") {
+  return R"({"name":"c","op":"conv2d","dtype":")" + dtype + R"(","params":{)" + params + R"(,"layout":"NHWC"},"epilogue":[)" + epilogue +
+         "]}";
+}
+
+}  // namespace
+
+TEST_CASE("matrix tiles: products of bf16 and of bytes at odd extents") {
+  const std::string bias = R"("bias","relu")";
+  const std::vector<std::pair<std::string, int>> specs{{matmul(32, 48, 64, "bf16", "bf16"), 1},
+                                                       {matmul(37, 67, 127, "bf16", "f32", bias), 2},
+                                                       {matmul(64, 130, 1024, "bf16", "bf16"), 2},
+                                                       {matmul(50, 33, 96, "s8", "s32"), 1},
+                                                       {matmul(83, 127, 331, "s8", "s32"), 3}};
+  int on_tiles = 0;
+  for (const auto& [spec, threads] : specs)
+    for (int rank : {0, 7, 15}) {
+      CAPTURE(spec);
+      CAPTURE(rank);
+      const Checked c = run_emulated(spec, threads, rank);
+      CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
+      on_tiles += c.on_tiles;
+    }
+  CHECK(on_tiles >= 8);  // the model takes them for most of these
+}
+
+TEST_CASE("matrix tiles: convolution over rows of pixels") {
+  for (const std::string& spec :
+       {conv("bf16", R"("n":1,"h":9,"w":13,"ci":32,"co":48,"r":3,"s":3,"stride":1,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
+        conv("bf16", R"("n":2,"h":7,"w":7,"ci":40,"co":32,"r":3,"s":3,"stride":2,"pad":[0,1,1,0],"groups":1,"out":"bf16")"),
+        conv("s8", R"("n":1,"h":14,"w":14,"ci":64,"co":32,"r":1,"s":1,"stride":1,"pad":0,"groups":1)")})
+    for (int rank : {0, 5}) {
+      CAPTURE(spec);
+      const Checked c = run_emulated(spec, 2, rank);
+      CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
+    }
+}
