@@ -193,7 +193,7 @@ class Printer {
     return lo >= 0;
   }
   static std::string literal(double d, bool integer) {
-    if (integer) return std::to_string(int64_t(d));
+    if (integer) return std::to_string(int64_t(std::clamp(d, -2147483648.0, 2147483647.0)));  // infinite fill values saturate
     if (std::isnan(d)) return "__builtin_nanf(\"\")";
     if (std::isinf(d)) return d > 0 ? "__builtin_inff()" : "-__builtin_inff()";
     std::ostringstream o;
