@@ -1,0 +1,54 @@
+// Many emitted kernels at once, against the reference: all are compiled into one program, which a child process runs (under an emulator
+// where they are for another machine), so that a test of a hundred kernels costs a few compilations and a crash is a failure like any
+// other.
+//
+// The child gives each kernel buffers of exactly the manifest's sizes between guard zones, fills outputs and workspace with garbage, runs
+// the tasks of regions last to first, and calls twice: both calls must agree in every bit.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "emit/backend.h"
+#include "ir/ir.h"
+#include "run/kernel.h"
+#include "support/programs.h"
+
+namespace rgen::test {
+
+/// A program with inputs and what it makes of them.
+struct Problem {
+  ProgramPtr program;
+  std::vector<run::Buffer> inputs;
+  ir::Reference reference;
+};
+std::vector<Problem> make_problems(const std::vector<ProgramPtr>& programs);
+
+/// How kernels are compiled and run.
+struct Toolchain {
+  std::string compiler;                ///< a name or a path
+  std::vector<std::string> flags;      ///< beyond those that the kernels ask for
+  std::vector<std::string> run_under;  ///< an emulator and its arguments, before the program
+  int parts = 2;                       ///< translation units, compiled two at a time
+};
+
+class KernelBatch {
+ public:
+  /// The plan of `rank` (the last one if there are fewer) for `threads`; a kernel that is there already is not added again.
+  void add(const Problem& problem, const hw::Profile& profile, int threads = 1, int rank = 0);
+  size_t size() const { return kernels_.size(); }
+  /// Compiles, runs and compares all; returns what is wrong, one entry a kernel.
+  std::vector<std::string> failures(const Toolchain& toolchain) const;
+
+ private:
+  struct Kernel {
+    const Problem* problem;
+    emit::Emitted code;
+    std::string label;
+  };
+  std::vector<Kernel> kernels_;
+
+  std::string part(size_t first, size_t last) const;
+  std::string table() const;
+};
+
+}  // namespace rgen::test
