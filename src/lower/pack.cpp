@@ -92,8 +92,7 @@ void lower_prepack(NestContext& c, int operand) {
     m.value[size_t(a)] = k ? size / group : size;  // per element of the axis; k advances by whole groups
     size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, c.plan.k_step) * c.plan.k_step / group : c.nest.axes[size_t(a)].extent;
   }
-  const bool corrected =
-      grouped && tensor.dtype == DType::s8 && c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype == DType::s8;
+  const bool corrected = grouped && c.plan.offset_a;
   if (corrected) {
     m.correction = size;
     size += tile[size_t(c.plan.vec)] * 4;
