@@ -52,6 +52,19 @@ int64_t summed_products(const ir::TensorProgram& program, int tensor, const std:
   return 1;
 }
 
+/// Read inside the argument of a root or a logarithm, as a variance is: drawn without its sign.
+bool needs_positive(const ir::TensorProgram& program, int tensor) {
+  bool found = false;
+  for (const ir::Stage& stage : program.stages)
+    ir::transform(stage.body, [&](const ir::ExprPtr& e) -> ir::ExprPtr {
+      const auto* f = std::get_if<ir::Unary>(&e->node);
+      if (f && (f->op == ir::UnaryOp::sqrt || f->op == ir::UnaryOp::rsqrt || f->op == ir::UnaryOp::log))
+        ir::for_each_access(*f->x, [&](const ir::Access& a) { found |= a.tensor == tensor; });
+      return nullptr;
+    });
+  return found;
+}
+
 Buffer allocate(const ir::Tensor& t, const std::vector<int64_t>& dim_values) {
   return Buffer(size_t(Layout(t, dim_values).span()) * size_t(size_of(t.dtype)));
 }
@@ -68,10 +81,12 @@ std::vector<Buffer> make_inputs(const ir::TensorProgram& program, uint64_t seed,
     if (is_float(tensor.dtype) && layout.span() > layout.elements())
       for (int64_t e = 0; e < layout.span(); ++e) store_element(buffer.data(), e, tensor.dtype, std::numeric_limits<double>::quiet_NaN());
     const double scale = tensor.constant ? 1 / std::sqrt(double(summed_products(program, program.inputs[i], dim_values))) : 1.0;
+    const bool positive = needs_positive(program, program.inputs[i]);
     const uint64_t stream = mix(mix(seed + 0x9e3779b97f4a7c15) + i);
-    for (int64_t e = 0; e < layout.elements(); ++e)
-      store_element(buffer.data(), layout.offset(e), tensor.dtype,
-                    draw(mix(stream + uint64_t(e + 1) * 0x9e3779b97f4a7c15), tensor.dtype, scale));
+    for (int64_t e = 0; e < layout.elements(); ++e) {
+      const double x = draw(mix(stream + uint64_t(e + 1) * 0x9e3779b97f4a7c15), tensor.dtype, scale);
+      store_element(buffer.data(), layout.offset(e), tensor.dtype, positive ? std::abs(x) : x);
+    }
     buffers.push_back(std::move(buffer));
   }
   return buffers;

@@ -69,7 +69,8 @@ class Buffer {
   size_t bytes_;
 };
 
-/// Seeded inputs: floats ~ N(0,1) (constant operands of a sum of K products scaled by K^-1/2), integers uniform over their range; typed
+/// Seeded inputs: floats ~ N(0,1) (constant operands of a sum of K products scaled by K^-1/2; |N(0,1)| for what a root or a logarithm
+/// is taken of), integers uniform over their range; typed
 /// and laid out by the tensors' strides. Same seed, same bytes, on every machine.
 std::vector<Buffer> make_inputs(const ir::TensorProgram& program, uint64_t seed, const std::vector<int64_t>& dim_values = {});
 /// Zeroed, one per output.
