@@ -149,7 +149,9 @@ class Constructor {
     const size_t last = g.shared.size() - 1;
     const int64_t extent = g.nests[0].axes[size_t(g.shared[last][0])].extent;
     std::vector<int64_t> tried;
-    for (int64_t size : {1, 2, 4, 8, 16, 32, 64, 128}) {
+    // products want rows to reuse what they stream; rows alone stay smallest in the nearest cache
+    const bool products = std::any_of(g.nests.begin(), g.nests.end(), [&](const Nest& n) { return nest_facts(program_, n).products > 0; });
+    for (int64_t size : products ? std::vector<int64_t>{8, 32, 128} : std::vector<int64_t>{1, 4, 16}) {
       const int64_t equal = Blocking(extent, 1, size).hi;
       if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
       tried.push_back(equal);

@@ -53,13 +53,13 @@ class Planner {
     if (tiles_.size() > kTiles) tiles_.resize(kTiles);
     for (const Scored& t : tiles_)
       if (t.us <= limit || &t == &tiles_.front()) enumerate_loops(t.plan);
-    std::stable_sort(plans_.begin(), plans_.end(), [](const NestPlan& a, const NestPlan& b) { return a.estimate.us < b.estimate.us; });
+    std::stable_sort(plans_.begin(), plans_.end(), faster);
     if (int(plans_.size()) > keep) plans_.resize(size_t(keep));
     return std::move(plans_);
   }
 
  private:
-  static constexpr size_t kTiles = 8;
+  static constexpr size_t kTiles = 6, kLoops = 4;
   struct Scored {
     NestPlan plan;
     double us;
@@ -186,7 +186,7 @@ class Planner {
       for (int a = 0; a < n_; ++a) (reduced(a) ? by_reduced : by_output) |= o.coef[size_t(a)] != 0;
       if (c_.prepackable[size_t(o.tensor)] && o.guards.empty() && by_reduced && by_output &&
           !(reduced(vec) && o.coef[size_t(vec)] != 0 && o.coef[size_t(vec)] == 1))
-        p.operands[i].placement = Placement::prepack;
+        p.operands.change(i, [](Operand& x) { x.placement = Placement::prepack; });
     }
     std::vector<NestPlan> forms{p};
     if (con && !reduced(vec)) add_group_form(forms, p, *con);
@@ -201,7 +201,7 @@ class Planner {
           f.interleaved() && std::any_of(boxable.begin(), boxable.end(), [&](size_t i) { return !facts_.operands[i].guards.empty(); });
       if (!must) finish_start(all, f);
       if (!boxable.empty()) {
-        for (size_t i : boxable) f.operands[i].placement = Placement::box;
+        for (size_t i : boxable) f.operands.change(i, [](Operand& x) { x.placement = Placement::box; });
         finish_start(all, f);
       }
     }
@@ -266,7 +266,7 @@ class Planner {
         const auto& o = facts_.operands[i];
         if (q.operands[i].placement == Placement::prepack || o.coef[size_t(vec)] == 0 || o.coef[size_t(vec)] == 1 || o.coef[size_t(t)] != 1)
           continue;
-        q.operands[i].transposed = true, q.operands[i].transpose_axis = t;
+        q.operands.change(i, [t](Operand& x) { x.transposed = true, x.transpose_axis = t; });
         any = true;
       }
       for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
@@ -276,10 +276,12 @@ class Planner {
       }
       if (!any) continue;
       const bool loads = std::any_of(q.operands.begin(), q.operands.end(), [](const Operand& o) { return o.transposed; });
-      if (loads)
+      if (loads) {
         all.push_back({q, t, W_});
-      else
-        for (int64_t size = std::min<int64_t>(extent(t), W_); size >= 4; size = size * 3 / 4) all.push_back({q, t, size});
+      } else {  // the two largest equal cuts of at most a vector
+        const auto cuts = sizes(extent(t), W_);
+        for (size_t i = cuts.size(); i-- > 0 && cuts.size() - i <= 2;) all.push_back({q, t, cuts[i]});
+      }
     }
   }
 
@@ -455,19 +457,29 @@ class Planner {
         }
       }
     }
+    // loops with the best balanced split first; the best of them then with every other
     const auto splits = parallel_options(base, outputs);
+    const size_t before = plans_.size();
     for (const auto& order : orders)
       for (const auto& chunks : chunkings)
-        for (int64_t tile_bytes : cache_tiles())
-          for (const auto& split : splits) {
-            NestPlan p = base;
-            p.parallel = split;
-            p.loops = chunks;
-            add_blocks(p, order, tile_bytes);
-            if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
-            finish(std::move(p));
-          }
+        for (int64_t tile_bytes : cache_tiles()) {
+          NestPlan p = base;
+          p.parallel = splits.front();
+          p.loops = chunks;
+          add_blocks(p, order, tile_bytes);
+          if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
+          finish(std::move(p));
+        }
+    std::stable_sort(plans_.begin() + std::ptrdiff_t(before), plans_.end(), faster);
+    const size_t kept = std::min<size_t>(plans_.size(), before + kLoops);
+    for (size_t i = before; i < kept; ++i)
+      for (size_t k = 1; k < splits.size(); ++k) {
+        NestPlan p = plans_[i];
+        p.parallel = splits[k];
+        finish(std::move(p));
+      }
   }
+  static bool faster(const NestPlan& a, const NestPlan& b) { return a.estimate.us < b.estimate.us; }
 
   /// Sizes at which an outer tile of blocks may be cut: none, half of each cache.
   std::vector<int64_t> cache_tiles() const {
@@ -519,8 +531,8 @@ class Planner {
   }
 
   std::vector<std::vector<Parallel>> parallel_options(const NestPlan& p, const std::vector<int>& outputs) const {
-    std::vector<std::vector<Parallel>> options{{}};
-    if (c_.threads <= 1) return options;
+    std::vector<std::vector<Parallel>> options;
+    if (c_.threads <= 1) return {{}};
     struct Option {
       std::vector<Parallel> split;
       double balance;
@@ -543,6 +555,7 @@ class Planner {
     }
     std::stable_sort(all.begin(), all.end(), [](const Option& x, const Option& y) { return x.balance > y.balance; });
     for (size_t i = 0; i < all.size() && i < 3; ++i) options.push_back(all[i].split);
+    options.push_back({});  // serial
     return options;
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,26 @@ struct Operand {
   int transpose_axis = -1;
 };
 
+/// The distinct accesses of a nest: shared by its many plans, copied when one of them changes a placement.
+class Operands {
+ public:
+  Operands() = default;
+  Operands(std::vector<Operand> all) : all_(std::make_shared<const std::vector<Operand>>(std::move(all))) {}  // NOLINT
+  size_t size() const { return all_ ? all_->size() : 0; }
+  const Operand& operator[](size_t i) const { return (*all_)[i]; }
+  auto begin() const { return all_->begin(); }
+  auto end() const { return all_->end(); }
+  template <class F>
+  void change(size_t i, F&& f) {
+    auto copy = std::make_shared<std::vector<Operand>>(*all_);
+    f((*copy)[i]);
+    all_ = std::move(copy);
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Operand>> all_ = std::make_shared<const std::vector<Operand>>();
+};
+
 struct NestPlan {
   int vec = 0;                     ///< the vectorised axis
   int lanes = 1;                   ///< lanes used of it by one vector (the vector length; 1 = scalar code)
@@ -79,7 +100,7 @@ struct NestPlan {
   int m_axis = -1;                     ///< matrix: the axis along the rows of a tile
   int operand_a = -1, operand_b = -1;  ///< group and matrix: row (broadcast) and vector operand (indices into operands)
   bool offset_a = false;               ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
-  std::vector<Operand> operands;       ///< the distinct accesses of the nest
+  Operands operands;                   ///< the distinct accesses of the nest
   int store_transpose_axis = -1;       ///< ≥ 0: results are transposed in registers and stored along this axis
   bool stream = false;                 ///< non-temporal stores
   bool guarded = false;                ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
@@ -111,7 +132,7 @@ struct RProgram {
 };
 
 /// One distinct access of a nest: all reads with the same tensor and index are the same.
-int find_operand(const std::vector<Operand>& operands, const ir::Access& access);
+int find_operand(const Operands& operands, const ir::Access& access);
 std::vector<Operand> collect_operands(const Nest& nest);
 
 }  // namespace rgen::rtile

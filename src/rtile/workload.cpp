@@ -490,7 +490,7 @@ hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& 
   return Counter(nest, facts, plan, context).run();
 }
 
-int find_operand(const std::vector<Operand>& operands, const ir::Access& access) {
+int find_operand(const Operands& operands, const ir::Access& access) {
   for (size_t i = 0; i < operands.size(); ++i)
     if (operands[i].access.tensor == access.tensor && operands[i].access.index == access.index &&
         operands[i].access.out_of_bounds == access.out_of_bounds)
@@ -505,7 +505,10 @@ std::vector<Operand> collect_operands(const Nest& nest) {
   nest.for_each_statement([&](const Statement& s) {
     ir::for_each_access(*s.value, [&](const ir::Access& a) {
       if (std::find(made.begin(), made.end(), a.tensor) != made.end()) return;
-      if (find_operand(operands, a) < 0) operands.push_back({a, Placement::direct, false, -1});
+      const auto same = [&](const Operand& o) {
+        return o.access.tensor == a.tensor && o.access.index == a.index && o.access.out_of_bounds == a.out_of_bounds;
+      };
+      if (std::none_of(operands.begin(), operands.end(), same)) operands.push_back({a, Placement::direct, false, -1});
     });
   });
   return operands;
