@@ -6,6 +6,7 @@
 #include "lower/simulate.h"
 #include "rtile/construct.h"
 #include "support/programs.h"
+#include "support/random_program.h"
 
 using namespace rgen;
 
@@ -42,7 +43,7 @@ TEST_CASE("plans of every operator, layout and example") {
   const int threads[] = {1, 2, 3, 5};
   size_t turn = 0;
   for (const auto& program : small_programs())
-    for (const char* profile : {"zen5", "haswell_avx2", "neoverse_n1"})
+    for (const char* profile : {"zen5", "sapphire_rapids", "haswell_avx2", "neoverse_n1"})
       simulate_plans(*program, hw::load_profile(profile), threads[turn++ % 4], 10, count);
   MESSAGE(count.plans << " plans, " << count.steps << " steps");
 }
@@ -54,5 +55,12 @@ TEST_CASE("plans on random profiles") {
     ++seed;
     simulate_plans(*program, test::random_profile(seed), 1 + int(seed % 7), 3, count);
   }
+  MESSAGE(count.plans << " plans, " << count.steps << " steps");
+}
+
+TEST_CASE("plans of random programs on random profiles") {
+  Count count;
+  for (uint32_t seed = 1; seed <= 250; ++seed)
+    simulate_plans(test::random_program(seed, {.work = 1 << 17}), test::random_profile(seed), 1 + int(seed % 5), 4, count);
   MESSAGE(count.plans << " plans, " << count.steps << " steps");
 }
