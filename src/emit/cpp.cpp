@@ -402,6 +402,11 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
                  const CppOptions& options) {
   const Simd simd = simd_of(profile);
   const LoopProgram loops = lower::lower(program, *candidate.program);
+  if (loops.lanes != lanes(simd))
+    throw Error(ErrorCode::unsupported,
+                "the plan has vectors of " + std::to_string(loops.lanes * 32) + " bits, but C++ for arch '" + profile.arch +
+                    "' with this isa is written in vectors of " + std::to_string(lanes(simd) * 32) + " bits: set /vector/bits to that",
+                profile.name);
   Printer printer(loops);
   Emitted e;
   e.extension = ".cpp";
