@@ -1,5 +1,6 @@
 // The reduction of a tile: accumulators, loops, multiply-adds, and what follows across copies and lanes.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "lower/tile.h"
@@ -113,6 +114,9 @@ int64_t Tile::chunk_step(int axis) const {
 
 void Tile::body() {
   if (c_.plan.form == AtomForm::matrix) return tile_body();
+  std::set<std::string> before;
+  if (!c_.plan.window)
+    for (const auto& [key, value] : scope().values) before.insert(key);
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
@@ -125,6 +129,8 @@ void Tile::body() {
     if (c_.nest.has_reduction())  // values of this point of the reduction are gone at the next
       std::erase_if(made_, [&](const auto& m) { return m.first.second == p.number; });
   }
+  // keeping what only a later step might use would take the registers that the accumulators need
+  if (!c_.plan.window && c_.nest.has_reduction()) std::erase_if(scope().values, [&](const auto& v) { return !before.count(v.first); });
 }
 
 const ir::Binary* Tile::product(const ExprPtr& e) {

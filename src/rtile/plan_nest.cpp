@@ -189,6 +189,17 @@ class Planner {
         p.operands.change(i, [](Operand& x) { x.placement = Placement::prepack; });
     }
     std::vector<NestPlan> forms{p};
+    if (con) {  // the reduced axis along which the activations are contiguous innermost
+      NestPlan q = p;
+      const auto stride = [&](int a) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < facts_.reads; ++i)
+          if (q.operands[i].placement == Placement::direct) sum += std::abs(facts_.operands[i].coef[size_t(a)]);
+        return a == q.vec ? -1 : sum;
+      };
+      std::stable_sort(q.reduce_order.begin(), q.reduce_order.end(), [&](int a, int b) { return stride(a) > stride(b); });
+      if (q.reduce_order != p.reduce_order) forms.push_back(std::move(q));
+    }
     if (con && !reduced(vec)) add_group_form(forms, p, *con);
     for (NestPlan& f : forms) {
       // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows
@@ -338,10 +349,18 @@ class Planner {
   void consider(NestPlan p) {
     if (p.form == AtomForm::matrix && !fits_tiles(p)) return;
     if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
-    if (registers_needed(nest_, facts_, p) > c_.profile.vector_registers + (p.guarded || !contraction(nest_) ? 4 : 0) &&
-        !(p.tile[size_t(p.vec)].hi == 1 && p.tile.size() == 1))
-      if (points(p) > 1) return;
+    const int registers = c_.profile.vector_registers;
+    if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
     unroll(p);
+    score(p);
+    // neighbouring steps of an unrolled window share loads, if the registers hold them
+    const bool unrolled =
+        std::any_of(p.reduce_order.begin(), p.reduce_order.end(), [&](int a) { return a != p.vec && p.tile[size_t(a)].hi > 1; });
+    if (!unrolled || p.interleaved()) return;
+    p.window = true;
+    if (registers_needed(nest_, facts_, p) <= registers) score(p);
+  }
+  void score(const NestPlan& p) {
     NestPlan alone = p;
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) alone.loops.push_back({a, 1});
@@ -349,7 +368,7 @@ class Planner {
     local.threads = 1, local.sharers = 1;
     std::fill(local.home.begin(), local.home.end(), 0);
     const hw::Workload w = workload(nest_, facts_, alone, local);
-    tiles_.push_back({std::move(p), hw::estimate(w, c_.profile).us});
+    tiles_.push_back({p, hw::estimate(w, c_.profile).us});
   }
   /// What one step of the tile touches: it must fit the innermost cache.
   double step_bytes(const NestPlan& p) const {
@@ -391,7 +410,7 @@ class Planner {
     p.tile[size_t(last)] = Blocking(extent(last), unit, u * unit);
     p.tile[size_t(last)].hi = u;
     if (u < steps) return;
-    budget = std::max<int64_t>(1, 512 / std::max<int64_t>(1, body * u));
+    budget = std::max<int64_t>(1, 640 / std::max<int64_t>(1, body * u));
     for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
       const int a = p.reduce_order[i];
       if (extent(a) > 7 || extent(a) > budget) return;

@@ -92,6 +92,7 @@ struct NestPlan {
   std::vector<Blocking> tile;      ///< per axis: register tile of an output axis, unrolling of a reduced one
   std::vector<Loop> loops;         ///< every output axis ends with step 1; reduced axes appear only when chunked
   std::vector<int> reduce_order;   ///< loops inside the register tile, outermost first; the last one is unrolled
+  bool window = false;             ///< values loaded for one unrolled step of the reduction are kept for the next ones
   std::vector<Parallel> parallel;  ///< outermost; empty = serial
   AtomForm form = AtomForm::vector;
   const hw::Atom* atom = nullptr;

@@ -176,19 +176,31 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
 }
 
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
+  if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors
+  const bool vec_reduced = nest.axes[size_t(plan.vec)].reduced;
   int64_t points = 1;
   for (size_t a = 0; a < nest.axes.size(); ++a)
     if (!nest.axes[a].reduced) points *= plan.tile[a].hi;
-  int64_t accumulators = 0, copies = nest.axes[size_t(plan.vec)].reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+  int64_t accumulators = 0, copies = vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
   for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
-  if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors
-  // live at once: the vectors of the operand that is reused across the outermost unrolled axis, and one value of every other
+  // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
+  // window, everything that the innermost reduced axis passes over
   int64_t live = 1;
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
-    const bool vector = o.coef[size_t(plan.vec)] != 0;
-    live += vector && !nest.axes[size_t(plan.vec)].reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+    int64_t mine = o.coef[size_t(plan.vec)] != 0 && !vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+    if (plan.window) {
+      const int last = plan.reduce_order.back();
+      for (const auto& dim : o.dim_coef) {
+        if (dim[size_t(last)] == 0) continue;
+        int64_t span = 1;
+        for (size_t a = 0; a < nest.axes.size(); ++a)
+          if (int(a) != plan.vec && (!nest.axes[a].reduced || int(a) == last)) span += std::abs(dim[a]) * (plan.tile[a].hi - 1);
+        mine *= span;
+      }
+    }
+    live += mine;
   }
   return int(accumulators + live);
 }
@@ -259,14 +271,18 @@ class Counter {
   double distinct(const NestFacts::OperandFacts& o) const {
     double n = 1;
     for (const auto& dim : o.dim_coef) {
-      double product = 1, span = 1;
+      double product = 1, span = 1, steps = 1;
       for (size_t a = 0; a < n_; ++a) {
         if (dim[a] == 0 || int(a) == plan_.vec) continue;
         const double size = reduced(a) ? double(unroll_[a]) : mean_[a];
+        if (reduced(a) && !plan_.window) {  // loaded again for every step
+          steps *= size;
+          continue;
+        }
         product *= size;
         span += double(std::abs(dim[a])) * (size - 1);
       }
-      n *= std::min(product, span);
+      n *= std::min(product, span) * steps;
     }
     if (o.coef[size_t(plan_.vec)] != 0) n *= reduced(size_t(plan_.vec)) ? double(unroll_[size_t(plan_.vec)]) : mean_[size_t(plan_.vec)];
     return n;
