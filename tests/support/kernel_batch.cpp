@@ -1,7 +1,9 @@
 #include "support/kernel_batch.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <set>
@@ -118,13 +120,35 @@ std::vector<Problem> make_problems(const std::vector<ProgramPtr>& programs) {
   return problems;
 }
 
-void KernelBatch::add(const Problem& problem, const hw::Profile& profile, int threads, int rank) {
+void KernelBatch::add(const Problem& problem, const hw::Profile& profile, int threads, int rank, const emit::CppOptions& options) {
   const auto candidates = rtile::construct(*problem.program, profile, {threads, rank + 1});
-  Kernel k{&problem, emit::find_backend("cpp").emit(*problem.program, candidates.back(), profile), ""};
+  Kernel k{&problem, emit::emit_cpp(*problem.program, candidates.back(), profile, options), ""};
   for (const Kernel& other : kernels_)
     if (other.code.symbol == k.code.symbol) return;
   k.label = problem.program->name + " on " + profile.name + ", " + std::to_string(threads) + " threads, rank " + std::to_string(rank);
   kernels_.push_back(std::move(k));
+}
+
+const std::vector<Problem>& small_problems(const std::string& source_dir) {
+  static const std::vector<Problem> all = [&] {
+    auto programs = programs_in(source_dir + "/tests/data/small_workloads.json");
+    for (auto& p : example_programs(source_dir)) programs.push_back(p);
+    return make_problems(programs);
+  }();
+  return all;
+}
+
+bool available(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (std::filesystem::exists(folder + "/" + program)) return true;
+  return false;
+}
+
+size_t KernelBatch::mentioning(const std::string& text) const {
+  return size_t(
+      std::count_if(kernels_.begin(), kernels_.end(), [&](const Kernel& k) { return k.code.source.find(text) != std::string::npos; }));
 }
 
 /// Kernels [first, last) as one translation unit: each in a namespace of its own, their includes hoisted.
@@ -178,14 +202,29 @@ std::string KernelBatch::table() const {
          ";\n";
 }
 
+/// What the kernels ask of the compiler, together: each flag once, the extensions of -march joined.
+std::vector<std::string> KernelBatch::kernel_flags() const {
+  std::vector<std::string> flags{"-std=c++17", "-w"};
+  std::string march;
+  for (const Kernel& k : kernels_)
+    for (const std::string& f : k.code.flags) {
+      if (f.rfind("-march=", 0) != 0) {
+        if (std::find(flags.begin(), flags.end(), f) == flags.end()) flags.push_back(f);
+        continue;
+      }
+      std::istringstream extensions(f);
+      for (std::string x; std::getline(extensions, x, '+');)
+        if (("+" + march + "+").find("+" + x + "+") == std::string::npos) march += (march.empty() ? "" : "+") + x;
+    }
+  if (!march.empty()) flags.push_back(march);
+  return flags;
+}
+
 std::vector<std::string> KernelBatch::failures(const Toolchain& toolchain) const {
   const run::TemporaryFolder folder;
   const std::string path = folder.path().string();
-  // the kernels' own flags, without those that would change the kind of output
-  std::vector<std::string> command{toolchain.compiler, "-std=c++17", "-w"};
-  for (const Kernel& k : kernels_)
-    for (const std::string& f : k.code.flags)
-      if (std::find(command.begin(), command.end(), f) == command.end()) command.push_back(f);
+  std::vector<std::string> command = kernel_flags();
+  command.insert(command.begin(), toolchain.compiler);
   command.insert(command.end(), toolchain.flags.begin(), toolchain.flags.end());
   const auto compile = [&](std::string source, const std::string& name) -> std::string {
     std::ofstream(path + "/" + name + ".cpp") << source;

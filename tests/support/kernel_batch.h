@@ -22,6 +22,10 @@ struct Problem {
   ir::Reference reference;
 };
 std::vector<Problem> make_problems(const std::vector<ProgramPtr>& programs);
+/// Those of tests/data/small_workloads.json and of the examples; made once.
+const std::vector<Problem>& small_problems(const std::string& source_dir);
+/// Is there such a program in PATH?
+bool available(const std::string& program);
 
 /// How kernels are compiled and run.
 struct Toolchain {
@@ -34,8 +38,10 @@ struct Toolchain {
 class KernelBatch {
  public:
   /// The plan of `rank` (the last one if there are fewer) for `threads`; a kernel that is there already is not added again.
-  void add(const Problem& problem, const hw::Profile& profile, int threads = 1, int rank = 0);
+  void add(const Problem& problem, const hw::Profile& profile, int threads = 1, int rank = 0, const emit::CppOptions& options = {});
   size_t size() const { return kernels_.size(); }
+  /// Kernels whose source has this text.
+  size_t mentioning(const std::string& text) const;
   /// Compiles, runs and compares all; returns what is wrong, one entry a kernel.
   std::vector<std::string> failures(const Toolchain& toolchain) const;
 
@@ -49,6 +55,7 @@ class KernelBatch {
 
   std::string part(size_t first, size_t last) const;
   std::string table() const;
+  std::vector<std::string> kernel_flags() const;
 };
 
 }  // namespace rgen::test
