@@ -14,6 +14,7 @@ namespace rgen::hw {
 /// Bytes that one worker moves between a level and the next inner one (index as in Profile::levels).
 struct LevelTraffic {
   double read_bytes = 0, write_bytes = 0;
+  double runs = 0;  ///< contiguous stretches: each costs part of the latency before the prefetcher follows
 };
 
 /// What the busiest worker executes.

@@ -175,16 +175,17 @@ std::optional<std::vector<int>> align(const Nest& n, const ir::Stage& s) {
   });
   if (!ok || !reads) return {};
   std::vector<bool> taken(n.axes.size(), false);
-  for (int t : to) {
-    if (t < 0 || taken[size_t(t)]) return {};
-    taken[size_t(t)] = true;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] < 0 && s.axes[i].extent.value() == 1) continue;  // stands still
+    if (to[i] < 0 || taken[size_t(to[i])]) return {};
+    taken[size_t(to[i])] = true;
   }
   return to;
 }
 
 void append(Nest& n, const ir::Stage& s, const std::vector<int>& to, bool outer) {
   std::vector<Index> with;
-  for (int t : to) with.push_back(Index::axis(t));
+  for (int t : to) with.push_back(t < 0 ? Index::number(0) : Index::axis(t));
   Statement st{s.output, {}, s.reduce, substitute_axes(s.body, with), true};
   for (int i = 0; i < s.n_out; ++i) st.index.push_back(with[size_t(i)]);
   (outer ? n.outer : n.inner).push_back(std::move(st));
@@ -202,17 +203,15 @@ bool reads_any(const ir::Stage& s, const std::vector<Nest>& nests, size_t from) 
 bool merge(Nest& n, const ir::Stage& s) {
   const auto to = align(n, s);
   if (!to) return false;
-  size_t kept = 0;
-  for (const NestAxis& a : n.axes) kept += !a.reduced;
-  if (s.reduce == ir::ReduceOp::none) {
-    if (s.axes.size() != kept) return false;
-    for (int t : *to)
-      if (n.axes[size_t(t)].reduced) return false;
+  const auto reached = [&](int axis) { return std::count(to->begin(), to->end(), axis) != 0; };
+  if (s.reduce == ir::ReduceOp::none) {  // over exactly the axes that are kept (those of extent 1 aside)
+    for (int a = 0; a < int(n.axes.size()); ++a)
+      if (n.axes[size_t(a)].reduced ? reached(a) : !reached(a) && n.axes[size_t(a)].extent != 1) return false;
     append(n, s, *to, n.has_reduction());
     return true;
   }
   // a reduction over the points of an elementwise nest
-  if (n.has_reduction() || s.axes.size() != n.axes.size()) return false;
+  if (n.has_reduction() || s.axes.size() != n.axes.size() || reached(-1)) return false;
   for (size_t i = size_t(s.n_out); i < s.axes.size(); ++i) n.axes[size_t((*to)[i])].reduced = true;
   append(n, s, *to, false);
   return true;

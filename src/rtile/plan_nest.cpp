@@ -311,6 +311,8 @@ class Planner {
   void enumerate_tiles(const Start& s) {
     const int vec = s.plan.vec;
     const int registers = c_.profile.vector_registers;
+    // without a reduction there is nothing to accumulate: a few independent vectors are enough
+    const int64_t most = nest_.has_reduction() ? registers : std::max<int64_t>(9, s.tile_size);
     std::vector<int> others;
     for (int a = 0; a < n_; ++a)
       if (!reduced(a) && a != vec && a != s.tile_axis && extent(a) > 1) others.push_back(a);
@@ -325,7 +327,7 @@ class Planner {
       consider(p);
       for (int a : others) {
         const bool rows = p.form == AtomForm::matrix;
-        for (int64_t u : sizes(extent(a), rows ? 48 : (registers - 1) / per)) {
+        for (int64_t u : sizes(extent(a), rows ? 48 : (most - 1) / per)) {
           if (u == 1) continue;
           NestPlan q = p;
           q.tile[size_t(a)] = Blocking(extent(a), 1, u);
@@ -333,7 +335,7 @@ class Planner {
           if (u != extent(a)) continue;
           for (int b : others) {
             if (b == a) continue;
-            for (int64_t v : sizes(extent(b), rows ? 3 : (registers - 1) / (per * u))) {
+            for (int64_t v : sizes(extent(b), rows ? 3 : (most - 1) / (per * u))) {
               if (v == 1) continue;
               NestPlan r = q;
               r.tile[size_t(b)] = Blocking(extent(b), 1, v);

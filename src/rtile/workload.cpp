@@ -171,8 +171,9 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
       rows *= double(span);
     contiguous = contiguous && whole;
   }
-  const double lines = std::max(1.0, std::ceil(run / line_bytes));
-  return rows * (run >= line_bytes ? run : lines * line_bytes);
+  // a stretch that is no multiple of a line touches half a line more on average
+  const double lines = std::max(1.0, run / line_bytes + (std::fmod(run, line_bytes) != 0 && run > line_bytes ? 0.5 : 0));
+  return rows * lines * line_bytes;
 }
 
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
@@ -193,7 +194,6 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
     if (plan.window) {
       const int last = plan.reduce_order.back();
       for (const auto& dim : o.dim_coef) {
-        if (dim[size_t(last)] == 0) continue;
         int64_t span = 1;
         for (size_t a = 0; a < nest.axes.size(); ++a)
           if (int(a) != plan.vec && (!nest.axes[a].reduced || int(a) == last)) span += std::abs(dim[a]) * (plan.tile[a].hi - 1);
@@ -333,7 +333,8 @@ class Counter {
         const double fill = std::min(1.0, mean_[size_t(plan_.operands[i].transpose_axis)] / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
       } else {
-        function("gather", n), extra += n;
+        stride == 2 ? function("shuffle", n) : function("gather", n);
+        loads += n, extra += n;
       }
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
@@ -438,13 +439,14 @@ class Counter {
         const auto& o = facts_.operands[i];
         if (c_.home[size_t(o.tensor)] <= int(inner)) continue;  // it never leaves this level
         double executions = 1;
-        bool reusing = true;
+        bool reusing = total[depth] <= capacity;  // else nothing survives until the next iteration
         for (size_t l = depth; l-- > 0;) {
           const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
           reusing = reusing && !used;
           if (!reusing) executions *= trips[l];
         }
         double bytes = each[depth][i] * executions;
+        t.runs += bytes / stretch(i, depth);
         if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
         if (o.is_store) {
           const bool partial = chunks_ > 1 && executions > 1;
@@ -456,6 +458,34 @@ class Counter {
       }
     }
     copies();
+  }
+
+  /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops inside `depth`.
+  double stretch(size_t i, size_t depth) const {
+    const auto& o = facts_.operands[i];
+    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 4096;  // panels follow one another
+    // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
+    std::vector<int64_t> covered(n_, 1);
+    for (size_t a = 0; a < n_; ++a) {
+      covered[a] = reduced(a) ? nest_.axes[a].extent : plan_.tile[a].size();
+      for (const Loop& l : plan_.loops)
+        if (reduced(a) && size_t(l.axis) == a) covered[a] = std::min(covered[a], l.step);
+    }
+    double run = 1;
+    const auto extend = [&](size_t a, int64_t extent) {
+      const double step = double(std::abs(o.coef[a]));
+      if (step > 0 && step <= run && extent > 1) run = std::max(run, step * double(extent - 1) + run);
+    };
+    for (size_t round = 0; round < 2; ++round)
+      for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
+    for (size_t l = plan_.loops.size(); l-- > depth;) {
+      const size_t a = size_t(plan_.loops[l].axis);
+      if (o.coef[a] == 0) continue;
+      const double before = run;
+      extend(a, worker_[a]);
+      if (run == before) break;  // the next iteration jumps
+    }
+    return std::min(4096.0, std::max(64.0, run * o.element_bytes));
   }
 
   /// Rows of a tile that fall into the same sets of the first-level cache are fetched again at every step.

@@ -84,9 +84,22 @@ INLINE vi vi_load_u8_range(const uint8_t* p, int lo, int hi, int32_t fill) {
   return (vi)_mm512_mask_cvtepu8_epi32(_mm512_set1_epi32(fill), m, _mm_maskz_loadu_epi8(m, p));
 }
 
+//@ every_other
+/// Bit i of eight bits becomes bit 2 i.
+INLINE unsigned every_other(unsigned m) {
+  m = (m | m << 4) & 0x0f0f;
+  m = (m | m << 2) & 0x3333;
+  return (m | m << 1) & 0x5555;
+}
 //@ gather_bits
 /// Lanes of 32 bits at p[i * stride] where the mask is set, `other` elsewhere.
 INLINE __m512i gather_bits(const void* p, int64_t stride, __mmask16 m, __m512i other) {
+  if (__builtin_constant_p(stride) && stride == 2) {  // two masked loads; lane i < 8 is element 2 i of the first
+    const __m512i even = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i low = _mm512_maskz_loadu_epi32((__mmask16)every_other(m & 0xff), p);
+    const __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(every_other(m >> 8) << 1), (const int32_t*)p + 15);
+    return _mm512_mask_blend_epi32(m, other, _mm512_permutex2var_epi32(low, even, high));
+  }
   const __m512i iota = (__m512i)vi_iota();
   if (stride >= -(1 << 27) && stride < (1 << 27))  // the largest index fits 32 bits
     return _mm512_mask_i32gather_epi32(other, m, _mm512_mullo_epi32(iota, _mm512_set1_epi32((int)stride)), p, 4);
