@@ -155,7 +155,7 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
   }
   Value v;
   const double fill = *a.out_of_bounds;
-  if (stride == 0) {
+  if (stride == 0 && !lane_range) {
     v = conditional(conditions, family + "bcast_" + type, {where}, integer, fill);
   } else {
     Int lo(0), hi(lanes);
