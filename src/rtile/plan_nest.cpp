@@ -21,6 +21,15 @@ const ir::Access* stripped_access(const ir::ExprPtr& e) {
   while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) x = c->x.get();
   return std::get_if<ir::Access>(&x->node);
 }
+/// Casts around a tensor of this type that change none of its values.
+bool keeps_values(const ir::ExprPtr& e, DType from) {
+  const ir::Expr* x = e.get();
+  while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) {
+    if (c->dtype != from && !(c->dtype == DType::f32 && from != DType::s32) && !(c->dtype == DType::s32 && !is_float(from))) return false;
+    x = c->x.get();
+  }
+  return true;
+}
 std::optional<Contraction> contraction(const Nest& nest) {
   if (nest.inner.size() != 1 || nest.inner[0].reduce != ir::ReduceOp::sum) return {};
   const ir::Binary* b = std::get_if<ir::Binary>(&nest.inner[0].value->node);
@@ -228,6 +237,10 @@ class Planner {
   void add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const {
     const DType tx = c_.program[con.x->tensor].dtype, ty = c_.program[con.y->tensor].dtype;
     if (nest_.axes[size_t(p.vec)].reduced) return;
+    // the instructions sum bytes in s32 and bf16 in f32, and read the tensors as they are
+    const Statement& sum = nest_.inner[0];
+    const ir::Binary& factors = std::get<ir::Binary>(sum.value->node);
+    if (is_float(tx) != is_float(c_.program[sum.tensor].dtype) || !keeps_values(factors.x, tx) || !keeps_values(factors.y, ty)) return;
     for (const auto& [a, b] : {std::pair{con.x, con.y}, std::pair{con.y, con.x}}) {
       const int ia = find_operand(p.operands, *a), ib = find_operand(p.operands, *b);
       if (ia == ib) continue;
