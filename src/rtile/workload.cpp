@@ -157,22 +157,19 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
       if (o.coef[a] != 0) n *= double(extents[a]);
     return n;
   }
-  // spans per dimension; trailing dimensions covered whole form one contiguous run
-  double run = o.element_bytes, rows = 1;
-  bool contiguous = true;
+  // one stretch per row; rows less than a line apart share their lines and form one stretch
+  double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
   for (size_t d = o.shape.size(); d-- > 0;) {
     int64_t span = 1;
     for (size_t a = 0; a < extents.size(); ++a) span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1);
-    // a fused axis walks several dimensions through one: its span may exceed the dimension's extent
-    const bool whole = span >= o.shape[d];
-    if (contiguous)
-      run *= double(span);
+    if (rows == 1 && stride - stretch < line_bytes)
+      stretch += double(span - 1) * stride;
     else
       rows *= double(span);
-    contiguous = contiguous && whole;
+    stride *= double(o.shape[d]);
   }
   // a stretch that is no multiple of a line touches half a line more on average
-  const double lines = std::max(1.0, run / line_bytes + (std::fmod(run, line_bytes) != 0 && run > line_bytes ? 0.5 : 0));
+  const double lines = std::max(1.0, stretch / line_bytes + (std::fmod(stretch, line_bytes) != 0 && stretch > line_bytes ? 0.5 : 0));
   return rows * lines * line_bytes;
 }
 
