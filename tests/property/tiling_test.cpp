@@ -1,0 +1,149 @@
+// The arithmetic of tiles: how extents are cut into blocks, and how many bytes of an operand a box of axis values touches, against
+// enumeration.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/math.h"
+#include "rtile/rprogram.h"
+#include "rtile/workload.h"
+
+using namespace rgen;
+using rtile::Blocking;
+using Operand = rtile::NestFacts::OperandFacts;
+
+TEST_CASE("blocks cover an extent once, nearly equal and as few as their size allows") {
+  for (int64_t extent = 1; extent <= 600; ++extent)
+    for (int64_t unit : {1, 2, 3, 4, 8, 16})
+      for (int64_t size = 1; size <= extent + 2 * unit; ++size) {
+        const Blocking b(extent, unit, size);
+        const int64_t units = ceil_div(extent, unit), most = std::max<int64_t>(1, ceil_div(std::min(size, extent), unit));
+        bool ok = b.hi <= most && b.blocks == ceil_div(units, most) && b.n_hi >= 1 && b.n_hi <= b.blocks && b.units() == units;
+        ok &= b.ragged() == (b.n_hi != b.blocks) && b.tail() >= 1 && b.tail() <= unit && b.size() == std::min(b.hi * unit, extent);
+        ok &= b.start(0) == 0 && b.start(b.blocks) == units * unit;
+        for (int64_t i = 0; i < b.blocks; ++i) ok &= b.start(i + 1) - b.start(i) == (i < b.n_hi ? b.hi : b.hi - 1) * unit;
+        ok &= b.start(b.blocks - 1) < extent && (b.hi > 1 || b.n_hi == b.blocks);
+        if (!ok) FAIL("extent " << extent << ", unit " << unit << ", size " << size << ": " << b.blocks << " blocks of " << b.hi);
+      }
+}
+
+namespace {
+
+constexpr int64_t line = 64;
+
+struct Box {
+  Operand operand;
+  std::vector<int64_t> extents;
+};
+
+/// An operand of one to three dimensions over three axes, inside its tensor. `dense`: one axis, if any, moves each dimension, by one.
+Box random_box(std::mt19937& random, bool dense) {
+  const auto below = [&](int n) { return int64_t(random() % uint32_t(n)); };
+  Box box;
+  for (int a = 0; a < 3; ++a) box.extents.push_back(1 + below(9));
+  Operand& o = box.operand;
+  const int sizes[] = {1, 2, 4};
+  o.element_bytes = sizes[below(3)];
+  const int64_t rank = 1 + below(3), turn = below(3);
+  for (int64_t d = 0; d < rank; ++d) {
+    std::vector<int64_t> c(3, 0);
+    if (dense)
+      c[size_t((d + turn) % 3)] = below(4) > 0;
+    else
+      for (int64_t& x : c) x = below(4) > 1 ? below(4) : 0;
+    int64_t reach = 1;
+    for (size_t a = 0; a < 3; ++a) reach += c[a] * (box.extents[a] - 1);
+    o.dim_coef.push_back(c);
+    o.shape.push_back(reach + (below(2) ? below(40) : 0));
+  }
+  const auto strides = rtile::row_major(o.shape);
+  o.coef.assign(3, 0);
+  for (size_t d = 0; d < o.shape.size(); ++d)
+    for (size_t a = 0; a < 3; ++a) o.coef[a] += strides[d] * o.dim_coef[d][a];
+  return box;
+}
+
+template <class F>
+void for_each_point(const std::vector<int64_t>& extents, F&& f) {
+  for (int64_t a = 0; a < extents[0]; ++a)
+    for (int64_t b = 0; b < extents[1]; ++b)
+      for (int64_t c = 0; c < extents[2]; ++c) f(std::vector<int64_t>{a, b, c});
+}
+
+std::set<int64_t> touched(const Box& box) {
+  std::set<int64_t> elements;
+  for_each_point(box.extents, [&](const std::vector<int64_t>& x) {
+    int64_t at = 0;
+    for (size_t a = 0; a < 3; ++a) at += box.operand.coef[a] * x[a];
+    elements.insert(at);
+  });
+  return elements;
+}
+
+/// Bytes of the lines of all stretches: neighbours less than a line apart are one; half a line more where the end is ragged.
+double bytes_of_stretches(const std::set<int64_t>& elements, int64_t element_bytes) {
+  double sum = 0;
+  int64_t first = *elements.begin() * element_bytes, end = first;
+  const auto finish = [&] {
+    const int64_t bytes = end - first;
+    sum += std::max<double>(double(line), double(bytes) + (bytes > line && bytes % line != 0 ? double(line) / 2 : 0));
+  };
+  for (int64_t e : elements) {
+    if (e * element_bytes - end >= line) finish(), first = e * element_bytes;
+    end = (e + 1) * element_bytes;
+  }
+  finish();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("the footprint of a dense box is that of its stretches; with gaps it is that of the whole box") {
+  for (uint32_t seed = 1; seed <= 4000; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const bool dense = seed % 2 == 0;
+    const Box box = random_box(random, dense);
+    const auto elements = touched(box);
+    const double bytes = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
+    REQUIRE(bytes >= double(int64_t(elements.size()) * box.operand.element_bytes));
+    if (dense) {
+      REQUIRE(bytes == doctest::Approx(bytes_of_stretches(elements, box.operand.element_bytes)));
+      continue;
+    }
+    // with gaps: everything between the smallest and the largest index of each dimension
+    std::set<int64_t> whole;
+    const auto strides = rtile::row_major(box.operand.shape);
+    std::vector<int64_t> span;
+    for (const auto& c : box.operand.dim_coef) {
+      int64_t reach = 1;
+      for (size_t a = 0; a < 3; ++a) reach += c[a] * (box.extents[a] - 1);
+      span.push_back(reach);
+    }
+    span.resize(3, 1);
+    for_each_point(span, [&](const std::vector<int64_t>& x) {
+      int64_t at = 0;
+      for (size_t d = 0; d < strides.size(); ++d) at += strides[d] * x[d];
+      whole.insert(at);
+    });
+    REQUIRE(bytes == doctest::Approx(bytes_of_stretches(whole, box.operand.element_bytes)));
+  }
+}
+
+TEST_CASE("the footprint of a packed operand is its elements'") {
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const Box box = random_box(random, false);
+    std::set<std::vector<int64_t>> packed;  // one element for every value of the axes that move it
+    for_each_point(box.extents, [&](std::vector<int64_t> x) {
+      for (size_t a = 0; a < 3; ++a)
+        if (box.operand.coef[a] == 0) x[a] = 0;
+      packed.insert(x);
+    });
+    REQUIRE(rtile::footprint_bytes(box.operand, box.extents, int(line), true) ==
+            double(int64_t(packed.size()) * box.operand.element_bytes));
+  }
+}
