@@ -217,8 +217,9 @@ class Planner {
         if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner &&
             (!facts_.operands[i].guards.empty() || (con && collides(i))))
           boxable.push_back(i);
-      const bool must =
-          f.interleaved() && std::any_of(boxable.begin(), boxable.end(), [&](size_t i) { return !facts_.operands[i].guards.empty(); });
+      // groups are read without bounds checks
+      const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();
+      if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
       if (!must) finish_start(all, f);
       if (!boxable.empty()) {
         for (size_t i : boxable) f.operands.change(i, [](Operand& x) { x.placement = Placement::box; });
