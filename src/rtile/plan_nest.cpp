@@ -21,6 +21,27 @@ const ir::Access* stripped_access(const ir::ExprPtr& e) {
   while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) x = c->x.get();
   return std::get_if<ir::Access>(&x->node);
 }
+/// A tensor of this type holds the value as it is.
+bool holds(DType t, double v) {
+  int exponent = 0;
+  const double fraction = std::abs(std::frexp(v, &exponent));
+  const auto bits = [&](int n) { return fraction * std::exp2(n) == std::floor(fraction * std::exp2(n)); };
+  switch (t) {
+    case DType::f32:
+      return std::isinf(v) || double(float(v)) == v;
+    case DType::bf16:
+      return std::isinf(v) || v == 0 || (bits(8) && std::abs(exponent) < 120);
+    case DType::f16:
+      return std::isinf(v) || v == 0 || (bits(11) && exponent > -14 && exponent <= 16);
+    case DType::s8:
+      return v == std::floor(v) && v >= -128 && v <= 127;
+    case DType::u8:
+      return v == std::floor(v) && v >= 0 && v <= 255;
+    case DType::s32:
+      return v == std::floor(v) && v >= -0x1p31 && v < 0x1p31;
+  }
+  return false;
+}
 /// Casts around a tensor of this type that change none of its values.
 bool keeps_values(const ir::ExprPtr& e, DType from) {
   const ir::Expr* x = e.get();
@@ -215,6 +236,7 @@ class Planner {
       std::vector<size_t> boxable;
       for (size_t i = 0; i < f.operands.size(); ++i)
         if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner &&
+            holds(c_.program[facts_.operands[i].tensor].dtype, f.operands[i].access.out_of_bounds.value_or(0)) &&
             (!facts_.operands[i].guards.empty() || (con && collides(i))))
           boxable.push_back(i);
       // groups are read without bounds checks
