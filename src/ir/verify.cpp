@@ -206,6 +206,10 @@ class Verifier {
     for (const Index& i : a.index) mark_used(i);
     if (a.out_of_bounds) {
       if (std::isnan(*a.out_of_bounds)) fail("the value outside '" + t.name + "' is not a number", place);
+      if (!is_float(t.dtype) && *a.out_of_bounds != std::floor(*a.out_of_bounds))
+        fail("the value outside '" + t.name + "' is a fraction, but its elements are " + std::string(to_string(t.dtype)) +
+                 "; take a whole number, or convert the tensor to f32 first",
+             place);
       return;
     }
     for (size_t d = 0; d < a.index.size(); ++d)
