@@ -354,7 +354,7 @@ class Planner {
       if (!reduced(a) && a != vec && a != s.tile_axis && extent(a) > 1) others.push_back(a);
     const int64_t fixed = s.tile_axis >= 0 ? std::min(s.tile_size, extent(s.tile_axis)) : 1;
     const int64_t units = ceil_div(extent(vec), s.plan.lanes);
-    for (int64_t nv : sizes(units, 8)) {
+    for (int64_t nv : sizes(units, facts_.products > 0 ? 8 : 16)) {
       NestPlan p = s.plan;
       p.tile[size_t(vec)] = Blocking(extent(vec), p.lanes, nv * p.lanes);
       if (s.tile_axis >= 0) p.tile[size_t(s.tile_axis)] = Blocking(extent(s.tile_axis), 1, fixed);

@@ -233,6 +233,7 @@ class Counter {
   double calls_ = 1;               ///< tiles of the busiest worker (chunks counted)
   double points_ = 1, steps_ = 1;  ///< per tile: vectors of results, steps of the reduction
   double chunks_ = 1;
+  double border_ = 0;  ///< cycles spent on bounds checks
   hw::Workload w_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
@@ -316,7 +317,8 @@ class Counter {
           const double fill = std::min(1.0, mean_[size_t(plan_.store_transpose_axis)] / plan_.lanes);
           stores += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
         } else {
-          stores += n * plan_.lanes, extra += n * plan_.lanes;
+          // a scatter is a microprogram of a store and several operations a lane
+          stores += n * plan_.lanes, extra += 3 * n * plan_.lanes, function("gather", 2 * n);
         }
         continue;
       }
@@ -335,8 +337,8 @@ class Counter {
       }
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
-      // a border tile checks each access: a few integer instructions and a branch
-      if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) extra += 8 * n * border_share(i);
+      // a border tile checks each access, and waits for the branch
+      if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) border_ += guard_cycles(distinct(o)) * n * border_share(i);
     }
     if (plan_.form == AtomForm::matrix) {
       std::vector<int64_t> size(n_, 1);
@@ -375,8 +377,12 @@ class Counter {
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
       w_.chain_latency_ns = latency;
     }
-    w_.call_overheads = calls_ * 12 / c_.profile.ghz;
+    w_.call_overheads = (calls_ * 12 + border_) / c_.profile.ghz;
   }
+
+  /// Cycles of one bounds check: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op cache, the
+  /// decoders set the pace.
+  static double guard_cycles(double checks) { return checks > 100 ? 4 : 0.75; }
 
   /// The share of tiles whose accesses of operand `i` may leave the tensor.
   double border_share(size_t i) const {
