@@ -87,18 +87,17 @@ void permutation(SpecWriter& w) {
 void stencil(SpecWriter& w) {
   Axes out = w.axes("i", 1 + w.draws.weighted({3, 6, 2}));
   const bool border = w.draws.below(2) == 0;
-  static constexpr const char* fills[] = {"0", "1", "-2"};
-  const std::string fill = fills[w.draws.weighted({6, 1, 1})];
   const int reach = 1 + w.draws.below(2);
   const size_t moving = size_t(w.draws.below(int(out.size())));
   std::vector<int64_t> shape = extents(out);
   if (!border) shape[moving] += 2 * reach;
   const Tensor x = w.input("X", shape, w.dtype());
+  const std::string fill = w.random_fill(x);
   const auto at = [&](int by) {
     std::vector<std::string> index = names(out);
     const int shift = border ? by : by + reach;
     if (shift != 0) index[moving] += (shift < 0 ? " - " : " + ") + std::to_string(shift < 0 ? -shift : shift);
-    return border ? w.read_padded(x, index, fill) : w.read(x, index);
+    return border ? w.read_padded(x, index, w.draws.one_in(6) ? w.random_fill(x) : fill) : w.read(x, index);
   };
   Value v = at(0);
   for (int by = 1; by <= reach; ++by) {

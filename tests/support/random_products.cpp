@@ -22,7 +22,7 @@ Types product_types(SpecWriter& w) {
 Value multiplied(SpecWriter& w, const Value& a, const Value& b) {
   const bool integer = a.integer && b.integer;
   const double m = std::max(std::abs(a.lo), std::abs(a.hi)) * std::max(std::abs(b.lo), std::abs(b.hi));
-  switch (w.draws.weighted({24, 3, 2, 2, 2})) {
+  switch (w.draws.weighted({24, 3, 2, 2, 2, 1})) {
     case 1:
       return {"f32(" + a.text + ") * f32(" + b.text + ")", -m, m, false};
     case 2:
@@ -32,6 +32,11 @@ Value multiplied(SpecWriter& w, const Value& a, const Value& b) {
     case 4: {
       const double most = std::max(std::abs(a.lo), std::abs(a.hi)) + std::max(std::abs(b.lo), std::abs(b.hi));
       return {"(" + a.text + " - " + b.text + ") * (" + a.text + " - " + b.text + ")", 0, most * most, integer};
+    }
+    case 5: {
+      static constexpr DType narrow[] = {DType::bf16, DType::f16, DType::s8};
+      const Value c = w.cast(narrow[w.draws.below(3)], a);
+      return {c.text + " * " + b.text, -m, m, c.integer && b.integer};
     }
     default:
       return {a.text + " * " + b.text, -m, m, integer};
@@ -140,8 +145,7 @@ void convolution(SpecWriter& w) {
   for (const Window& x : windows) index.push_back(x.index), shape.push_back(x.extent);
   if (channels_last) put_channel();
   const Tensor image = w.input("X", shape, types.a);
-  static constexpr const char* fills[] = {"0", "1", "-2"};
-  const Value x = padded ? w.read_padded(image, index, fills[w.draws.weighted({8, 1, 1})]) : w.read(image, index);
+  const Value x = padded ? w.read_padded(image, index, w.random_fill(image)) : w.read(image, index);
 
   const Axes reduced = kind == 1 ? taps : w.draws.one_in(3) ? taps + Axes{c} : Axes{c} + taps;
   Axes weights = kind == 1 ? Axes{channel} + taps : Axes{channel, c} + taps;
@@ -172,7 +176,7 @@ void pooling(SpecWriter& w) {
   for (const Window& x : windows) index.push_back(x.index), shape.push_back(x.extent);
   if (last) put_others();
   const Tensor image = w.input("X", shape, w.dtype());
-  const std::string fill = op == "max" ? "-inf" : op == "min" ? "inf" : w.draws.one_in(4) ? "1.5" : op == "prod" ? "1" : "0";
+  const std::string fill = op == "max" ? "-inf" : op == "min" ? "inf" : op == "prod" ? "1" : w.random_fill(image);
   Value x = padded ? w.read_padded(image, index, fill) : w.read(image, index);
   if (op != "max" && op != "min" && w.draws.one_in(3)) x = w.random_unary(x);
   Axes out = last ? places + others : others + places;

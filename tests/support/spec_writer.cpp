@@ -159,6 +159,10 @@ Value SpecWriter::read_padded(const Tensor& t, const std::vector<std::string>& i
   const bool whole = std::isinf(f) || f == std::floor(f);
   return {t.name + "[" + join(index) + " ? " + fill + "]", std::min(t.lo, f), std::max(t.hi, f), t.integer && whole};
 }
+std::string SpecWriter::random_fill(const Tensor& t) {
+  static constexpr std::array<const char*, 4> of_floats = {"0", "1", "-2", "0.1"}, of_integers = {"0", "1", "-2", "300"};
+  return (t.integer ? of_integers : of_floats)[size_t(draws.weighted({8, 1, 1, 1}))];
+}
 Value SpecWriter::number(double v) {
   const std::string s = text_of(v);
   return {v < 0 ? "(" + s + ")" : s, v, v, v == std::floor(v)};

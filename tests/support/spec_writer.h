@@ -70,6 +70,8 @@ class SpecWriter {
   Value read(const Tensor& t, const Axes& axes) const;
   /// With `fill` read outside the tensor ("inf" and "-inf" too).
   Value read_padded(const Tensor& t, const std::vector<std::string>& index, const std::string& fill) const;
+  /// A value to read outside a tensor: mostly 0, else something that its dtype may not hold.
+  std::string random_fill(const Tensor& t);
   static Value number(double v);
   Value random_number();
   /// The value scaled and clamped into about ±4, as a float.

@@ -104,7 +104,7 @@ class Batch {
       report_(list.front(), "compiling");
       run::compile(compiler_, joined(cases), flags, run::Output::shared_library, so);
     } catch (const Error& e) {
-      if (list.size() == 1) return done_(list.front(), {Status::error, e.what(), {}});
+      if (list.size() == 1) return finish(list.front(), {Status::error, e.what(), {}});
       for (size_t i : list) build_and_run({i});  // which of them is it?
       return;
     }
@@ -152,6 +152,8 @@ class Batch {
 
   void finish(size_t i, Outcome&& o) {
     o.features = cases_.at(i).features;
+    if (failed(o.status) && !options_.save.empty())
+      run::write_atomically(options_.save / (cases_.at(i).program.name + ".cpp"), cases_.at(i).code.source);
     done_(i, std::move(o));
   }
 };

@@ -115,6 +115,7 @@ std::vector<Task> tasks_of(const Arguments& a) {
 int run(Arguments& a) {
   if (a.profiles.empty()) a.profiles = profile_names();
   for (const std::string& p : a.profiles) profile(p);
+  if (!a.options.save.empty()) std::filesystem::create_directories(a.options.save);
   a.options.optimise = "-O" + std::to_string(a.level);
   const std::vector<Task> tasks = tasks_of(a);
   Tally tally;
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
   app.add_option("--compiler", a.options.compiler, "C++ compiler (default: the first of c++, g++, clang++)");
   app.add_option("--optimise", a.level, "The compiler's -O")->check(CLI::Range(0, 3))->capture_default_str();
   app.add_option("--failures", a.failures, "Stop after so many")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--save", a.options.save, "Folder for failing specs (default: the working directory)");
+  app.add_option("--save", a.options.save, "Folder for failing specs and their sources (default: specs alone, in the working directory)");
   app.add_option("--spec", a.spec, "Try this program alone, with the first of --profile and --threads")->check(CLI::ExistingFile);
   app.add_option("--rank", a.rank, "Which of the ranked plans --spec takes")->capture_default_str();
   app.add_flag("!--no-shrink", a.shrink, "Report failures as they were found");

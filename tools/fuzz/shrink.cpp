@@ -52,6 +52,8 @@ std::vector<Task> simpler(const Task& t) {
 
 Shrunk shrink(const Task& task, const Outcome& outcome, const Options& options, int budget) {
   Shrunk best{task, outcome, 0};
+  Options quiet = options;
+  quiet.save.clear();
   if (!best.task.draws) {
     test::Draws draws(task.seed);
     test::random_spec(draws, "x");
@@ -71,7 +73,7 @@ Shrunk shrink(const Task& task, const Outcome& outcome, const Options& options, 
       std::vector<Task> chunk(next.begin() + std::ptrdiff_t(i), next.begin() + std::ptrdiff_t(std::min(next.size(), i + at_once)));
       // the symbols of one translation unit differ by the program's name
       for (size_t k = 0; k < chunk.size(); ++k) chunk[k].seed = task.seed * 1000 + k;
-      run_tasks(chunk, options, [&](const Task& t, const Outcome& o) {
+      run_tasks(chunk, quiet, [&](const Task& t, const Outcome& o) {
         ++best.tried;
         if (o.status == outcome.status && measure(t) < measure(best.task)) best.task = t, best.outcome = o, better = true;
         return true;
