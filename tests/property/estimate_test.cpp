@@ -1,0 +1,101 @@
+// The model never punishes a better machine: over random workloads and profiles, improving any one figure never makes the estimate grow.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+
+#include "hwmodel/estimate.h"
+#include "support/programs.h"
+
+using namespace rgen;
+
+namespace {
+
+/// Zero, or anything over six decades.
+hw::Workload random_workload(std::mt19937& random, const hw::Profile& profile) {
+  const auto amount = [&] { return random() % 4 == 0 ? 0.0 : std::exp2(double(random() % 2000) / 100); };
+  hw::Workload w;
+  for (const hw::Atom& a : profile.atoms)
+    if (random() % 2) w.atoms.push_back({&a, amount()});
+  for (const auto& [name, cycles] : profile.cycles)
+    if (random() % 3 == 0) w.functions.push_back({name, amount()});
+  w.loads = amount(), w.stores = amount(), w.instructions = amount();
+  w.chain_steps = amount(), w.chain_latency_ns = profile.atoms.front().latency_ns;
+  for (size_t i = 0; i < profile.levels.size(); ++i) w.levels.push_back({amount() * 8, amount() * 8, amount() / 64});
+  w.tlb_misses = amount(), w.call_overheads = amount();
+  w.workers = 1 + int(random() % uint32_t(profile.cores)), w.regions = 1 + int(random() % 3);
+  return w;
+}
+
+/// The estimate of `w`, made for `from`, on a profile that differs in figures only.
+double us(hw::Workload w, const hw::Profile& from, const hw::Profile& profile) {
+  for (auto& [atom, count] : w.atoms) atom = &profile.atoms[size_t(atom - from.atoms.data())];
+  return hw::estimate(w, profile).us;
+}
+
+struct Improvement {
+  std::string what;
+  std::function<void(hw::Profile&)> apply;
+};
+
+std::vector<Improvement> improvements(const hw::Profile& profile) {
+  std::vector<Improvement> all = {
+      {"clock", [](hw::Profile& p) { p.ghz *= 1.5; }},
+      {"load ports", [](hw::Profile& p) { ++p.load_ports; }},
+      {"store ports", [](hw::Profile& p) { ++p.store_ports; }},
+      {"issue width", [](hw::Profile& p) { ++p.issue_width; }},
+      {"fork and join", [](hw::Profile& p) { p.fork_join_us /= 1.5; }},
+      {"call", [](hw::Profile& p) { p.call_us /= 1.5; }},
+      {"TLB miss", [](hw::Profile& p) { p.tlb_miss_ns /= 1.5; }},
+  };
+  for (size_t a = 0; a < profile.atoms.size(); ++a)
+    all.push_back({"rate of " + profile.atoms[a].name, [a](hw::Profile& p) { p.atoms[a].per_ns *= 1.5; }});
+  for (const auto& [name, cycles] : profile.cycles)
+    all.push_back({"cycles of " + name, [f = name](hw::Profile& p) { p.cycles[f] /= 1.5; }});
+  for (size_t l = 0; l < profile.levels.size(); ++l) {
+    const std::string level = profile.levels[l].name;
+    for (size_t i = 0; i < profile.levels[l].read.size(); ++i)
+      all.push_back({level + " read", [l, i](hw::Profile& p) { p.levels[l].read[i].gbs *= 1.5; }});
+    for (size_t i = 0; i < profile.levels[l].write.size(); ++i)
+      all.push_back({level + " write", [l, i](hw::Profile& p) { p.levels[l].write[i].gbs *= 1.5; }});
+    all.push_back({level + " latency", [l](hw::Profile& p) { p.levels[l].latency_ns /= 1.5; }});
+    all.push_back({level + " overlap", [l](hw::Profile& p) { p.levels[l].overlap /= 1.5; }});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a better figure never makes the estimate grow") {
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    std::mt19937 random(seed);
+    const hw::Profile profile = test::random_profile(seed);
+    const hw::Workload w = random_workload(random, profile);
+    const double before = hw::estimate(w, profile).us;
+    for (const Improvement& i : improvements(profile)) {
+      hw::Profile better = profile;
+      i.apply(better);
+      const double after = us(w, profile, better);
+      INFO("seed " << seed << ", better " << i.what << ": " << before << " us became " << after);
+      REQUIRE(after <= before * (1 + 1e-12));
+    }
+  }
+}
+
+TEST_CASE("the estimate is at least its longest part and at most the sum of all") {
+  for (uint32_t seed = 1; seed <= 2000; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const hw::Profile profile = test::random_profile(seed);
+    const hw::Estimate e = hw::estimate(random_workload(random, profile), profile);
+    double longest = e.compute_us, sum = e.compute_us + e.overhead_us;
+    for (double t : e.level_us) longest = std::max(longest, t), sum += t;
+    REQUIRE(std::isfinite(e.us));
+    REQUIRE(e.us >= longest * (1 - 1e-12));
+    REQUIRE(e.us <= sum * (1 + 1e-12));
+    REQUIRE(!e.bound.empty());
+  }
+}
