@@ -126,7 +126,8 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
   std::ostringstream key;
   const Address where = address(m, c_.program[a.tensor].name);
   // two points may share an address though one of them is outside: the indices count, not the address
-  key << "guarded|" << where.pointer << '|' << lanes;
+  key.precision(17);
+  key << "guarded|" << where.pointer << '|' << lanes << '|' << *a.out_of_bounds;
   for (int d : guards) {
     const Int at = affine(a.index[size_t(d)]);
     key << '|' << at.constant;
