@@ -70,6 +70,8 @@ void lower_prepack(NestContext& c, int operand) {
   if (by_vector) outputs.push_back(c.plan.vec);
   std::vector<int64_t> tile(size_t(n), 1);
   for (int a : outputs) tile[size_t(a)] = c.plan.tile[size_t(a)].hi * c.plan.tile[size_t(a)].unit;
+  int64_t columns = 1;  // of one panel: all places of the operand in the register tile
+  for (int a : outputs) columns *= tile[size_t(a)];
   int64_t size = group;
   // a reduced vector axis is innermost: its lanes are neighbours
   const bool by_reduced_vector = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;
@@ -95,7 +97,7 @@ void lower_prepack(NestContext& c, int operand) {
   const bool corrected = grouped && c.plan.offset_a;
   if (corrected) {
     m.correction = size;
-    size += tile[size_t(c.plan.vec)] * 4;
+    size += columns * 4;
   }
   for (size_t i = outputs.size(); i-- > 0;) {
     m.block[size_t(outputs[i])] = size;
@@ -156,14 +158,14 @@ void lower_prepack(NestContext& c, int operand) {
     loops.body().push_back(copy->front());
   else
     loops.body().push_back({If{inside, copy, pad}});
-  if (corrected) {  // after the panel: −128·Σ b for every lane, because the signed operand is read with its sign bit flipped
-    for (int64_t lane = 0; lane < tile[size_t(c.plan.vec)]; lane += c.plan.lanes) {
+  if (corrected) {  // after the panel: −128·Σ b for every column, because the signed operand is read with its sign bit flipped
+    for (int64_t lane = 0; lane < columns; lane += c.plan.lanes) {
       auto body = std::make_shared<Body>();
       const int acc = b.reg("sum", true), ones = b.reg("offset", true), x = b.reg("b", true), zero = b.reg("zero", true);
       per_panel->push_back({Op{"vi_set", acc, false, {Int(0)}}});
       per_panel->push_back({Op{"vi_set", ones, false, {Int(int32_t(0x80808080u))}}});
       per_panel->push_back({Op{"vi_set", zero, false, {Int(0)}}});
-      const int64_t step = tile[size_t(c.plan.vec)] * group;
+      const int64_t step = columns * group;
       const int at = b.variable("at", 0, m.correction - step);
       body->push_back({Op{"vi_load_group", x, false, {Address{to, panel_at + Int::var(at) + Int(lane * group)}}}});
       body->push_back({Op{"vi_dpbusd", acc, true, {Reg{acc}, Reg{ones}, Reg{x}}}});
