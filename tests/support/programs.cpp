@@ -61,8 +61,9 @@ hw::Profile random_profile(uint32_t seed) {
   const int registers[] = {8, 13, 16, 24, 32};
   p.vector_registers = registers[below(5)];
   p.load_ports = 1 + int(below(3)), p.store_ports = 1 + int(below(2)), p.issue_width = 2 + int(below(6));
+  const int64_t smaller = int64_t{1} << below(6);  // so that small problems are large for their caches
   for (hw::MemoryLevel& l : p.levels) {
-    l.capacity_bytes = l.capacity_bytes * int64_t(1 + below(6)) / 3 / 64 * 64;
+    if (l.capacity_bytes > 0) l.capacity_bytes = std::max<int64_t>(2048, l.capacity_bytes * int64_t(1 + below(6)) / 3 / smaller / 64 * 64);
     l.overlap = double(below(5)) / 4;
     for (auto* side : {&l.read, &l.write})
       for (hw::SharedBandwidth& b : *side) vary(b.gbs);
