@@ -72,7 +72,6 @@ void of_nest(const rtile::Nest& nest, const rtile::NestPlan& p, Features& f) {
   if (nest.axes[size_t(p.vec)].reduced) f.insert("vector axis reduced");
   for (const rtile::Operand& o : p.operands) of_operand(o, f);
   if (p.store_transpose_axis >= 0) f.insert("store transposed");
-  if (p.stream) f.insert("store streamed");
   if (p.guarded) f.insert("tile guarded");
   if (p.chunked()) f.insert("loops chunked reduction");
   for (const rtile::Loop& l : p.loops)
