@@ -1,0 +1,142 @@
+// The simulation of loop programs finds each kind of fault: a right program, and one wrong in exactly one thing at a time.
+#include "lower/simulate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+using namespace rgen;
+using namespace rgen::lower;
+
+namespace {
+
+constexpr int in = 0, out = 1, space = 2;  // buffers, and pointers to them
+constexpr int task = 0, i = 1, n = 2;      // variables
+
+Stmt op(const std::string& primitive, std::vector<Arg> args, int result = -1) { return {Op{primitive, result, false, std::move(args)}}; }
+std::shared_ptr<Body> body(Body b) { return std::make_shared<Body>(std::move(b)); }
+
+/// out = in, 22 floats, by way of the workspace: task t takes elements 12 t … 12 t + 11, whole vectors of 4 and a tail of 2.
+LoopProgram copy() {
+  LoopProgram p;
+  p.lanes = 4;
+  p.variables = {{"task", 0, 1}, {"i", 0, 20}, {"n", 0, 22}};
+  p.buffers = {{"in", DType::f32, 22, Buffer::Kind::input, 0}, {"out", DType::f32, 22, Buffer::Kind::output, 1}};
+  p.buffers.push_back({"space", DType::f32, 12, Buffer::Kind::workspace, -1, 0, 64});
+  p.workspace_bytes = 128;
+  p.pointers = {{in, "in"}, {out, "out"}, {space, "space"}};
+  p.registers = {{"x"}};
+  Proc q;
+  q.name = "copy";
+  q.params = {task};
+  for (int pointer : {in, out, space}) q.body.push_back({LetPtr{pointer, pointer == space ? Int(0) : Int::var(task, 12)}});
+  q.body.push_back({LetInt{LetInt::Op::min, n, Int::var(task, -2) + Int(12), Int(12)}});  // elements of the task
+  const auto vectors = [&](int from, int to) {
+    auto whole = body({op("vf_load_f32", {Address{from, Int::var(i)}}, 0), op("vf_store_f32", {Address{to, Int::var(i)}, Reg{0}})});
+    auto tail = body(
+        {op("vf_load_f32_n", {Address{from, Int::var(i)}, Int(2)}, 0), op("vf_store_f32_n", {Address{to, Int::var(i)}, Reg{0}, Int(2)})});
+    q.body.push_back({For{i, Int(0), Int::var(n), 4, body({{If{{Int::var(n) - Int::var(i) - Int(4)}, whole, tail}}})}});
+  };
+  vectors(in, space);
+  vectors(space, out);
+  p.procs.push_back(std::move(q));
+  p.regions.push_back({0, 2, ""});
+  verify(p);
+  return p;
+}
+
+For& loop(LoopProgram& p, int number) { return std::get<For>(p.procs[0].body[size_t(4 + number)].node); }
+Op& store(LoopProgram& p) { return std::get<Op>((*std::get<If>((*loop(p, 1).body)[0].node).then)[1].node); }
+
+void finds(const LoopProgram& p, const std::string& what) {
+  const Simulation s = simulate(p);
+  REQUIRE(!s.violations.empty());
+  CAPTURE(s.violations[0]);
+  CHECK(std::any_of(s.violations.begin(), s.violations.end(), [&](const std::string& v) { return v.find(what) != std::string::npos; }));
+}
+
+}  // namespace
+
+TEST_CASE("a right program passes") {
+  const Simulation s = simulate(copy());
+  for (const std::string& v : s.violations) FAIL_CHECK(v);
+  CHECK(s.complete);
+  CHECK(s.steps > 88);
+  CHECK_NOTHROW(check(copy(), 1000));
+}
+
+TEST_CASE("beyond its budget it stops") {
+  const Simulation s = simulate(copy(), 10);
+  CHECK(!s.complete);
+  CHECK(s.violations.empty());
+}
+
+TEST_CASE("addresses outside a buffer") {
+  LoopProgram p = copy();
+  p.buffers[out].elements = 21;
+  finds(p, "out[20…21] of 21 elements");
+  p = copy();
+  std::get<Address>(store(p).args[0]).offset = Int::var(i) - Int(1);
+  finds(p, "copy: vf_store_f32 touches out[-1…2] of 22 elements [task=0 n=12 i=0]");
+  p = copy();  // strided lanes
+  store(p) = Op{"vf_scatter_f32", -1, false, {Address{out, Int::var(i)}, Int(7), Reg{0}}};
+  finds(p, "of 22 elements");
+}
+
+TEST_CASE("elements that are never written, or twice") {
+  LoopProgram p = copy();
+  loop(p, 1).begin = Int(4);
+  finds(p, "8 of 22 elements of output out are never written, the first is 0");
+  p = copy();
+  std::get<Address>(store(p).args[0]).offset = Int(0);
+  finds(p, "computed twice");
+}
+
+TEST_CASE("reading what nobody wrote") {
+  LoopProgram p = copy();
+  loop(p, 0).begin = Int(4);
+  finds(p, "space[0]: read before it is written");
+}
+
+TEST_CASE("tasks that touch what another one writes") {
+  LoopProgram p = copy();
+  p.buffers[space].per_task = 0;  // one copy for all
+  finds(p, "a race with task 0");
+  p = copy();
+  p.regions[0].tasks = 1;  // no race, and no second half
+  finds(p, "10 of 22 elements");
+}
+
+TEST_CASE("what is not the kernel's, of another type, or without a place") {
+  LoopProgram p = copy();
+  std::get<Address>(store(p).args[0]).pointer = in;
+  finds(p, "writes what is not the kernel's to write");
+  p = copy();
+  p.buffers[out].dtype = DType::bf16;
+  finds(p, "whose elements are bf16");
+  p = copy();
+  p.workspace_bytes = 64;
+  finds(p, "space ends beyond the workspace");
+  p = copy();
+  p.buffers.push_back({"other", DType::f32, 4, Buffer::Kind::workspace, -1, 64, 0});
+  finds(p, "overlap");
+  p.buffers.back().offset = 100;
+  finds(p, "not aligned");
+}
+
+TEST_CASE("variables outside their ranges") {
+  LoopProgram p = copy();
+  p.variables[i].hi = 7;
+  finds(p, "i is outside its range of 0…7");
+}
+
+TEST_CASE("a primitive that takes memory must be known") {
+  LoopProgram p = copy();
+  store(p).primitive = "vf_shove_f32";
+  CHECK_THROWS_WITH_AS(simulate(p), doctest::Contains("vf_shove_f32"), Error);
+  p = copy();
+  p.buffers[out].elements = 21;
+  CHECK_THROWS_WITH_AS(check(p, 1000), doctest::Contains("of 21 elements"), Error);
+}
