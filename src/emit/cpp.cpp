@@ -421,7 +421,6 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
 
   std::set<std::string> used = printer.used;
   used.insert("parallel_for");
-  used.insert("stream_fence");
   std::vector<std::string> features = prelude_features(simd, used);
   if (options.emulate_amx) std::erase_if(features, [](const std::string& f) { return f.starts_with("amx"); });
   for (const std::string& f : prelude_optional_features(simd, used))

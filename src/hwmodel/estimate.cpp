@@ -43,9 +43,9 @@ Estimate estimate(const Workload& w, const Profile& p) {
     exposed += e.level_us[i] * p.levels[i].overlap;
     if (hidden > longest) longest = hidden, e.bound = p.levels[i].name;
   }
-  e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + (w.tlb_misses * p.tlb_miss_ns + w.call_overheads) / 1e3;
+  e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = longest + exposed + e.overhead_us;
-  if (e.overhead_us > longest + exposed) e.bound = w.workers > 1 ? "parallel" : "call";
+  if (w.workers > 1 && e.overhead_us > longest + exposed) e.bound = "parallel";
   return e;
 }
 

@@ -29,7 +29,6 @@ struct Workload {
   double instructions = 0;                                ///< all of them
   double chain_steps = 0, chain_latency_ns = 0;           ///< the longest dependency chain: steps × latency
   std::vector<LevelTraffic> levels;                       ///< one per Profile::levels; [0] is what L1 delivers to registers
-  double tlb_misses = 0;
   double call_overheads = 0;  ///< number of micro-kernel calls × cycles each, already in ns
   int workers = 1;            ///< that run at once (they share bandwidth)
   int regions = 1;            ///< parallel regions (fork and join each)
@@ -39,7 +38,7 @@ struct Estimate {
   double us = 0;
   double compute_us = 0;
   std::vector<double> level_us;  ///< one per Profile::levels
-  double overhead_us = 0;        ///< fork, join, call, TLB
+  double overhead_us = 0;        ///< fork, join, call, entries of the tile code
   std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
 };
 /// Post: us is monotone: it never grows when a bandwidth or a rate of the profile grows.

@@ -90,9 +90,7 @@ void Tile::store(const Statement& s, const Value& v) {
   const Address where = address(m, c_.program[s.tensor].name);
   const bool full = lanes == physical();
   if (stride == 0 || stride == 1) {
-    if (full && c_.plan.stream && type == "f32" && family == "vf_")
-      effect("vf_stream_f32", {where, v.arg});
-    else if (full)
+    if (full)
       effect(family + "store_" + type, {where, v.arg});
     else
       effect(family + "store_" + type + "_n", {where, v.arg, Int(stride == 0 ? 1 : lanes)});

@@ -40,6 +40,7 @@ class Constructor {
     for (auto& p : programs) {
       Candidate c;
       for (const GroupPlan& g : p->groups) accumulate(c.estimate, g.estimate);
+      c.estimate.bound = bound(c.estimate);
       // one kernel, one call
       c.estimate.us -= profile_.call_us * double(p->groups.size() - 1);
       c.program = std::move(p);
@@ -64,9 +65,17 @@ class Constructor {
 
   static void accumulate(hw::Estimate& sum, const hw::Estimate& e) {
     if (sum.level_us.size() < e.level_us.size()) sum.level_us.resize(e.level_us.size());
-    if (e.us > 0 && (sum.bound.empty() || e.us > sum.us)) sum.bound = e.bound;
     sum.us += e.us, sum.compute_us += e.compute_us, sum.overhead_us += e.overhead_us;
     for (size_t i = 0; i < e.level_us.size(); ++i) sum.level_us[i] += e.level_us[i];
+  }
+  /// What binds a sum of estimates: the resource with the longest time in all of them.
+  std::string bound(const hw::Estimate& e) const {
+    if (threads_ > 1 && e.overhead_us > e.us / 2) return "parallel";
+    std::string name = "compute";
+    double longest = e.compute_us;
+    for (size_t l = 0; l < e.level_us.size(); ++l)
+      if (e.level_us[l] > longest) longest = e.level_us[l], name = profile_.levels[l].name;
+    return name;
   }
 
   /// Steady state: buffers that fit a level together stay there between calls.

@@ -103,7 +103,6 @@ struct NestPlan {
   bool offset_a = false;               ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
   Operands operands;                   ///< the distinct accesses of the nest
   int store_transpose_axis = -1;       ///< ≥ 0: results are transposed in registers and stored along this axis
-  bool stream = false;                 ///< non-temporal stores
   bool guarded = false;                ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   hw::Estimate estimate;
 

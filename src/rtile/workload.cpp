@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 namespace rgen::rtile {
 
@@ -436,13 +437,14 @@ class Counter {
     for (size_t inner = 0; inner + 1 < levels.size(); ++inner) {
       const double capacity = 0.8 * double(levels[inner].capacity_bytes) / std::max(1, std::min(levels[inner].shared_by, w_.workers));
       size_t depth = 0;
-      while (depth + 1 < covered.size() && total[depth] > capacity) ++depth;
+      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered[d], each[d], levels[inner]); };
+      while (depth + 1 < covered.size() && occupied(depth) > capacity) ++depth;
       hw::LevelTraffic& t = w_.levels[inner + 1];
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
         if (c_.home[size_t(o.tensor)] <= int(inner)) continue;  // it never leaves this level
         double executions = 1;
-        bool reusing = total[depth] <= capacity;  // else nothing survives until the next iteration
+        bool reusing = occupied(depth) <= capacity;  // else nothing survives until the next iteration
         for (size_t l = depth; l-- > 0;) {
           const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
           reusing = reusing && !used;
@@ -454,7 +456,7 @@ class Counter {
         if (o.is_store) {
           const bool partial = chunks_ > 1 && executions > 1;
           t.write_bytes += bytes;
-          t.read_bytes += plan_.stream ? 0 : partial || inner + 2 == levels.size() ? bytes : bytes * 0.5;  // allocated on write
+          t.read_bytes += partial || inner + 2 == levels.size() ? bytes : bytes * 0.5;  // allocated on write
         } else {
           t.read_bytes += bytes;
         }
@@ -463,10 +465,31 @@ class Counter {
     copies();
   }
 
+  /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
+  /// Only small caches are indexed by plain address bits.
+  double lost_to_conflicts(const std::vector<int64_t>& covered, const std::vector<double>& bytes, const hw::MemoryLevel& level) const {
+    if (level.ways <= 0 || level.capacity_bytes > (int64_t{4} << 20)) return 0;
+    const int64_t way = level.capacity_bytes / level.ways;
+    double lost = 0;
+    for (size_t i = 0; i < facts_.reads; ++i) {
+      const auto& o = facts_.operands[i];
+      if (!o.inner || plan_.operands[i].placement != Placement::direct) continue;
+      double ways = 0;
+      for (size_t a = 0; a < n_; ++a) {
+        const int64_t stride = std::abs(o.coef[a]) * o.element_bytes;
+        if (stride < level.line_bytes || covered[a] <= 1) continue;
+        const int64_t places = way / std::gcd(stride, way);
+        ways = std::max(ways, std::ceil(double(covered[a]) / double(places)));
+      }
+      lost += std::max(0.0, ways * double(way) - bytes[i]);
+    }
+    return lost;
+  }
+
   /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops inside `depth`.
   double stretch(size_t i, size_t depth) const {
     const auto& o = facts_.operands[i];
-    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 4096;  // panels follow one another
+    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 65536;  // panels follow one another
     // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
     std::vector<int64_t> covered(n_, 1);
     for (size_t a = 0; a < n_; ++a) {
@@ -488,7 +511,7 @@ class Counter {
       extend(a, worker_[a]);
       if (run == before) break;  // the next iteration jumps
     }
-    return std::min(4096.0, std::max(64.0, run * o.element_bytes));
+    return std::min(65536.0, std::max(64.0, run * o.element_bytes));
   }
 
   /// Rows of a tile that fall into the same sets of the first-level cache are fetched again at every step.
