@@ -12,6 +12,7 @@ void normalisation(SpecWriter&);  ///< softmax, layernorm, rmsnorm and the like
 void reshaping(SpecWriter&);      ///< `/` and `%`: reshape, resize, shuffle, concatenation, rolls
 void index_values(SpecWriter&);   ///< masks and weights made of axes
 void contraction(SpecWriter&);    ///< products summed over axes in all roles: batch, rows, columns, depth
+void dense_product(SpecWriter&);  ///< a matrix times a constant one, of the types that have instructions of their own
 void convolution(SpecWriter&);    ///< windows times weights: strides, dilation, borders, groups
 void pooling(SpecWriter&);        ///< windows reduced
 void chain(SpecWriter&);          ///< several contractions, windows and reductions one after the other

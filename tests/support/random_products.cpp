@@ -93,6 +93,32 @@ void contraction(SpecWriter& w) {
 
 namespace {
 
+/// An extent of several instructions' width.
+int64_t wide(SpecWriter& w, int64_t least) {
+  const int64_t e = std::min<int64_t>(least + w.draws.below(100), std::max<int64_t>(least, w.left()));
+  w.budget(w.left() / e);
+  return e;
+}
+
+}  // namespace
+
+void dense_product(SpecWriter& w) {
+  using enum DType;
+  static constexpr Types types[] = {{bf16, bf16}, {s8, s8}, {u8, s8}, {u8, u8}, {s8, u8}, {f32, f32}};
+  const Types type = types[w.draws.weighted({4, 3, 3, 1, 1, 1})];
+  w.budget(std::max<int64_t>(w.left(), 1 << 14));
+  const Axis k = w.axis("k", wide(w, 8)), n = w.axis("n", wide(w, 8)), m = w.axis("m", wide(w, 1));
+  const Axes batch = w.axes("b", w.draws.one_in(6) ? 1 : 0);
+  const bool turned = w.draws.one_in(3);
+  const Tensor a = w.input("A", extents(batch + Axes{m, k}), type.a),
+               b = w.input("B", turned ? extents({n, k}) : extents({k, n}), type.b, true);
+  const Value x = w.read(a, batch + Axes{m, k}), y = w.read(b, turned ? Axes{n, k} : Axes{k, n});
+  const Axes out = w.draws.one_in(8) ? batch + Axes{n, m} : batch + Axes{m, n};
+  w.finish(w.reduction("C", out, "sum", {k}, multiplied(w, x, y)), out);
+}
+
+namespace {
+
 /// One spatial dimension of a window: output axis, window axis, the input's extent and the index text.
 struct Window {
   Axis out, tap;

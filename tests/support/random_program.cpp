@@ -18,7 +18,7 @@ std::string random_spec(Draws& draws, const std::string& name, const RandomProgr
   };
   static constexpr Family families[] = {{elementwise, 8}, {row_reduction, 8}, {contraction, 24}, {permutation, 8},
                                         {pooling, 9},     {convolution, 20},  {stencil, 6},      {normalisation, 12},
-                                        {chain, 10},      {reshaping, 6},     {index_values, 6}};
+                                        {chain, 10},      {reshaping, 6},     {index_values, 6}, {dense_product, 10}};
   std::vector<int> weights;
   for (const Family& f : families) weights.push_back(f.weight);
   families[size_t(draws.weighted(weights))].write(w);

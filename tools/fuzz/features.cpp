@@ -67,7 +67,17 @@ void of_operand(const rtile::Operand& o, Features& f) {
 }
 
 void of_nest(const rtile::Nest& nest, const rtile::NestPlan& p, Features& f) {
-  f.insert("form " + std::string(p.form == rtile::AtomForm::group ? "group" : p.lanes > 1 ? "vector" : "scalar"));
+  switch (p.form) {
+    case rtile::AtomForm::vector:
+      f.insert(p.lanes > 1 ? "form vector" : "form scalar");
+      break;
+    case rtile::AtomForm::group:
+      f.insert("form group");
+      break;
+    case rtile::AtomForm::matrix:
+      f.insert("form matrix");
+      break;
+  }
   if (nest.has_reduction()) f.insert("atom " + p.atom->name);
   if (nest.axes[size_t(p.vec)].reduced) f.insert("vector axis reduced");
   for (const rtile::Operand& o : p.operands) of_operand(o, f);
@@ -123,7 +133,7 @@ std::vector<std::string> known_primitives() {
   std::set<std::string> all;
   for (emit::Simd simd : {emit::Simd::avx512, emit::Simd::avx2, emit::Simd::portable})
     for (const std::string& name : emit::prelude_names(simd))
-      if (name.starts_with("vf_") || name.starts_with("vi_")) all.insert(name);
+      if (name.starts_with("vf_") || name.starts_with("vi_") || name.starts_with("tile_")) all.insert(name);
   return {all.begin(), all.end()};
 }
 

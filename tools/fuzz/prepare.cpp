@@ -19,7 +19,7 @@ Case prepare(const Task& task) {
   const hw::Profile p = profile(task.setting.profile);
   const std::vector<rtile::Candidate> plans = rtile::construct(c.program, p, {task.setting.threads, kPlans});
   const rtile::Candidate& plan = plans.at(size_t(task.setting.rank) % plans.size());
-  c.code = emit::find_backend("cpp").emit(c.program, plan, p);
+  c.code = emit::emit_cpp(c.program, plan, p, {.emulate_amx = !hw::missing_isa(p).empty()});
   c.inputs = run::make_inputs(c.program, task.seed);
   c.reference = ir::evaluate_reference(c.program, [&] {
     std::vector<const void*> data;
