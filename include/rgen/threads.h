@@ -11,8 +11,8 @@ extern "C" {
 struct rgen_threads {
   uint32_t size; /* sizeof(struct rgen_threads) */
   int32_t count; /* threads that `run` uses at most, the calling one included */
-  void *ctx;     /* handed to `run` */
-  void (*run)(void *ctx, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
+  void* ctx;     /* handed to `run` */
+  void (*run)(void* ctx, int64_t n, void (*task)(void* arg, int64_t i), void* arg);
 };
 
 #ifdef __cplusplus

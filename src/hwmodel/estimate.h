@@ -29,9 +29,9 @@ struct Workload {
   double instructions = 0;                                ///< all of them
   double chain_steps = 0, chain_latency_ns = 0;           ///< the longest dependency chain: steps × latency
   std::vector<LevelTraffic> levels;                       ///< one per Profile::levels; [0] is what L1 delivers to registers
-  double call_overheads = 0;  ///< number of micro-kernel calls × cycles each, already in ns
-  int workers = 1;            ///< that run at once (they share bandwidth)
-  int regions = 1;            ///< parallel regions (fork and join each)
+  double call_overheads = 0;                              ///< number of micro-kernel calls × cycles each, already in ns
+  int workers = 1;                                        ///< that run at once (they share bandwidth)
+  int regions = 1;                                        ///< parallel regions (fork and join each)
 };
 
 struct Estimate {

@@ -95,20 +95,21 @@ TEST_CASE("casts round half to even and saturate; an output is given before its 
 
 TEST_CASE("all dtypes are decoded") {
   const auto value = [](const char* type, const void* data) {
-    const auto p = parse_program(std::string(R"({"inputs": {"X": {"shape": [2], "dtype": ")") + type + R"json("}}, "compute": "S[i:1] = f32(X[i+1])"})json");
+    const auto p = parse_program(std::string(R"({"inputs": {"X": {"shape": [2], "dtype": ")") + type +
+                                 R"json("}}, "compute": "S[i:1] = f32(X[i+1])"})json");
     const void* inputs[] = {data};
-  return evaluate_reference(p, inputs).outputs[0][0];
-};
-const uint16_t bf16[] = {0, 0xc049}, f16[] = {0, 0x3555}, f16_subnormal[] = {0, 0x8001};
-const int8_t s8[] = {0, -7};
-const uint8_t u8[] = {0, 200};
-const int32_t s32[] = {0, -2147483647};
-CHECK(value("bf16", bf16) == -3.140625);
-CHECK(value("f16", f16) == 0.333251953125);
-CHECK(value("f16", f16_subnormal) == -std::ldexp(1.0, -24));
-CHECK(value("s8", s8) == -7);
-CHECK(value("u8", u8) == 200);
-CHECK(value("s32", s32) == -2147483647);
+    return evaluate_reference(p, inputs).outputs[0][0];
+  };
+  const uint16_t bf16[] = {0, 0xc049}, f16[] = {0, 0x3555}, f16_subnormal[] = {0, 0x8001};
+  const int8_t s8[] = {0, -7};
+  const uint8_t u8[] = {0, 200};
+  const int32_t s32[] = {0, -2147483647};
+  CHECK(value("bf16", bf16) == -3.140625);
+  CHECK(value("f16", f16) == 0.333251953125);
+  CHECK(value("f16", f16_subnormal) == -std::ldexp(1.0, -24));
+  CHECK(value("s8", s8) == -7);
+  CHECK(value("u8", u8) == 200);
+  CHECK(value("s32", s32) == -2147483647);
 }
 
 TEST_CASE("strides and values outside") {
