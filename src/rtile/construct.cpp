@@ -202,8 +202,13 @@ class Constructor {
         a.extent = p.shared[k].hi;
         keep.push_back(g.shared[k][n]);
       }
-      // what an earlier nest of the tile read or wrote is still near
       PlanContext here = c;
+      // a packing is in the order of one tile's reads, so other tiles must read the same
+      for (const Operand& o : collect_operands(nest))
+        for (int axis : keep)
+          for (const ir::Index& i : o.access.index)
+            if (i.uses(axis)) here.prepackable[size_t(o.access.tensor)] = false;
+      // what an earlier nest of the tile read or wrote is still near
       double bytes = 0;
       nest.for_each_statement([&](const Statement& s) {
         const auto see = [&](int t) { bytes += tensor_bytes(program_[t]) / double(tiles); };
