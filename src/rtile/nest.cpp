@@ -488,7 +488,7 @@ Nest simplify_axes(const ir::TensorProgram& program, const Nest& nest, std::vect
     axes.push_back(n.axes[size_t(i)]);
   }
   keep = renamed;
-  if (axes.empty()) axes.push_back({"one", 1, false});
+  if (std::all_of(axes.begin(), axes.end(), [](const NestAxis& a) { return a.reduced; })) axes.push_back({"one", 1, false});  // a scalar
   rewrite(n, with, std::move(axes));
   if (!n.has_reduction())  // over a single point: its value
     for (Statement& s : n.inner) s.reduce = ir::ReduceOp::none;
