@@ -248,6 +248,8 @@ void lower_box(NestContext& c, int operand) {
       per_row->push_back({LetInt{LetInt::Op::floor_div, q, rest, Int(remaining)}});
       per_row->push_back({LetInt{LetInt::Op::floor_mod, r, rest, Int(remaining)}});
       x = Int::var(q), rest = Int::var(r);
+    } else {
+      rest = Int(0);  // what follows has one element
     }
     src = src + (x + Int(lo[d])) * source.strides[d], dst = dst + x * strides[d];
     if (lo[d] < 0) inside.push_back(x + Int(lo[d]));
