@@ -166,7 +166,6 @@ class Planner {
       for (int a = 0; a < n_; ++a)
         if (!reduced(a)) vec = a;
       NestPlan p = blank(vec, 1);
-      if (reduced(vec)) throw Error(ErrorCode::unsupported, "a reduction to a scalar over indices with / or % that no split makes affine");
       p.guarded = any_guard(p);
       all.push_back({std::move(p)});
     }
