@@ -25,7 +25,7 @@ hw::Workload random_workload(std::mt19937& random, const hw::Profile& profile) {
   w.loads = amount(), w.stores = amount(), w.instructions = amount();
   w.chain_steps = amount(), w.chain_latency_ns = profile.atoms.front().latency_ns;
   for (size_t i = 0; i < profile.levels.size(); ++i) w.levels.push_back({amount() * 8, amount() * 8, amount() / 64});
-  w.tlb_misses = amount(), w.call_overheads = amount();
+  w.call_overheads = amount();
   w.workers = 1 + int(random() % uint32_t(profile.cores)), w.regions = 1 + int(random() % 3);
   return w;
 }
@@ -49,7 +49,6 @@ std::vector<Improvement> improvements(const hw::Profile& profile) {
       {"issue width", [](hw::Profile& p) { ++p.issue_width; }},
       {"fork and join", [](hw::Profile& p) { p.fork_join_us /= 1.5; }},
       {"call", [](hw::Profile& p) { p.call_us /= 1.5; }},
-      {"TLB miss", [](hw::Profile& p) { p.tlb_miss_ns /= 1.5; }},
   };
   for (size_t a = 0; a < profile.atoms.size(); ++a)
     all.push_back({"rate of " + profile.atoms[a].name, [a](hw::Profile& p) { p.atoms[a].per_ns *= 1.5; }});
