@@ -88,7 +88,7 @@ class Generator {
   Ex read_of(size_t t) {
     std::vector<Ax> indices;
     for (size_t d = 0; d < tensors_[t].shape.size(); ++d) indices.push_back(index());
-    return tensors_[t].ref.padded(below(2) ? 0 : -1.5, indices);
+    return tensors_[t].ref.padded(below(2) ? 0 : -2, indices);
   }
 
   Ex expression(int depth) {
