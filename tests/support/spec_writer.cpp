@@ -129,13 +129,13 @@ Tensor SpecWriter::reduction(const std::string& prefix, const Axes& out, const s
   for (const Axis& a : reduced) n *= double(a.extent);
   Value v = body;
   if (op == "sum" && v.integer && largest(v) * n > most_integer) v = call("f32", v, v.lo, v.hi);
-  if (op == "prod") {
+  if (op == "prod" && (!v.integer || std::pow(largest(v), n) > most_integer)) {
     v = tame(v);
     v = {"(" + v.text + ")*0.2 + 1", 0.2, 1.8, false};
   }
   v.text = op + "(" + declare(reduced) + " | " + v.text + ")";
   if (op == "sum") v.lo *= n, v.hi *= n;
-  if (op == "prod") v.lo = 0, v.hi = std::pow(1.8, n);
+  if (op == "prod") v.hi = std::pow(largest(v), n), v.lo = -v.hi;
   return statement(prefix, out, v);
 }
 
@@ -229,6 +229,11 @@ Value SpecWriter::random_unary(const Value& raw) {
   }
 }
 
+std::string SpecWriter::comparison() {
+  static constexpr std::array<const char*, 6> all = {" < ", " <= ", " > ", " >= ", " == ", " != "};
+  return all[size_t(draws.below(int(all.size())))];
+}
+
 Value SpecWriter::random_binary(const Value& a0, const Value& b0) {
   const int which = draws.weighted({6, 5, 5, 3, 3, 2, 2, 1});
   const bool big = largest(a0) * largest(b0) > 1e6;
@@ -249,11 +254,11 @@ Value SpecWriter::random_binary(const Value& a0, const Value& b0) {
     case 4:
       return {"min(" + a.text + ", " + b.text + ")", std::min(a.lo, b.lo), std::min(a.hi, b.hi), integer};
     case 5:
-      return {"select(" + x + " < " + y + ", " + a.text + ", " + b.text + ")", std::min(a.lo, b.lo), std::max(a.hi, b.hi), integer};
+      return {"select(" + x + comparison() + y + ", " + a.text + ", " + b.text + ")", std::min(a.lo, b.lo), std::max(a.hi, b.hi), integer};
     case 6:
       return {x + "/(abs(" + b.text + ") + 1)", -largest(a), largest(a), false};
     default:
-      return {"(" + x + " >= " + y + ") + " + x, a.lo, a.hi + 1, a.integer};
+      return {"(" + x + comparison() + y + ") + " + x, a.lo, a.hi + 1, a.integer};
   }
 }
 

@@ -87,6 +87,8 @@ class SpecWriter {
   std::string json(const std::string& name) const;
 
  private:
+  std::string comparison();
+
   int64_t left_;
   int axes_ = 0, tensors_ = 0;
   std::string inputs_, compute_;
