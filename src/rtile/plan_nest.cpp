@@ -64,7 +64,7 @@ class Planner {
  public:
   Planner(const Nest& nest, const PlanContext& c) : nest_(nest), c_(c), facts_(nest_facts(c.program, nest)), n_(int(nest.axes.size())) {
     W_ = c.profile.vector_bits / 32;
-    fma_ = c.profile.find_atom(DType::f32, DType::f32, DType::f32);
+    if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
     if (!fma_)
       throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");
   }
@@ -107,7 +107,7 @@ class Planner {
   NestFacts facts_;
   const int n_;
   int W_ = 1;
-  const hw::Atom* fma_ = nullptr;
+  std::shared_ptr<const hw::Atom> fma_;
   std::vector<Scored> tiles_;
   std::vector<NestPlan> plans_;
 
@@ -279,7 +279,8 @@ class Planner {
           if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
           NestPlan g = p;
           g.form = row->form;
-          g.atom = &atom, g.k_axis = k, g.k_step = atom.k, g.k_group = 4 / size_of(tb), g.offset_a = offset;
+          g.atom = std::make_shared<const hw::Atom>(atom), g.k_axis = k, g.k_step = atom.k, g.k_group = 4 / size_of(tb),
+          g.offset_a = offset;
           g.operand_a = ia, g.operand_b = ib;
           std::erase(g.reduce_order, k);
           g.reduce_order.push_back(k);

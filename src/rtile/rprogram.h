@@ -95,15 +95,15 @@ struct NestPlan {
   bool window = false;             ///< values loaded for one unrolled step of the reduction are kept for the next ones
   std::vector<Parallel> parallel;  ///< outermost; empty = serial
   AtomForm form = AtomForm::vector;
-  const hw::Atom* atom = nullptr;
-  int k_axis = -1;                     ///< group and matrix: the axis whose neighbours one instruction multiplies
-  int k_group = 1, k_step = 1;         ///< ... interleaved so many at a time; elements of k that one instruction takes
-  int m_axis = -1;                     ///< matrix: the axis along the rows of a tile
-  int operand_a = -1, operand_b = -1;  ///< group and matrix: row (broadcast) and vector operand (indices into operands)
-  bool offset_a = false;               ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
-  Operands operands;                   ///< the distinct accesses of the nest
-  int store_transpose_axis = -1;       ///< ≥ 0: results are transposed in registers and stored along this axis
-  bool guarded = false;                ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  std::shared_ptr<const hw::Atom> atom;  ///< a copy: plans outlive the profile
+  int k_axis = -1;                       ///< group and matrix: the axis whose neighbours one instruction multiplies
+  int k_group = 1, k_step = 1;           ///< ... interleaved so many at a time; elements of k that one instruction takes
+  int m_axis = -1;                       ///< matrix: the axis along the rows of a tile
+  int operand_a = -1, operand_b = -1;    ///< group and matrix: row (broadcast) and vector operand (indices into operands)
+  bool offset_a = false;                 ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
+  Operands operands;                     ///< the distinct accesses of the nest
+  int store_transpose_axis = -1;         ///< ≥ 0: results are transposed in registers and stored along this axis
+  bool guarded = false;                  ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }

@@ -346,15 +346,15 @@ class Counter {
       for (size_t a = 0; a < n_; ++a)
         if (!reduced(a)) size[a] = plan_.tile[a].hi;
       const double rows = double(plan_.row_tiles(size, nest_).size()), columns = mean_[size_t(plan_.vec)];
-      w_.atoms.push_back({plan_.atom, rows * columns * steps_ * calls_});
+      w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
       loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
       stores += points_ * calls_, extra += 40 * calls_;
     } else if (plan_.form == AtomForm::group) {
-      w_.atoms.push_back({plan_.atom, inner});
+      w_.atoms.push_back({plan_.atom.get(), inner});
       const auto& a = facts_.operands[size_t(plan_.operand_a)];
       if (a.element_bytes == 1 && plan_.offset_a) extra += distinct(a) * iterations * calls_;  // the sign flip
     } else if (facts_.products > 0) {
-      w_.atoms.push_back({plan_.atom, inner * facts_.products});
+      w_.atoms.push_back({plan_.atom.get(), inner * facts_.products});
     }
     for (const auto& [f, k] : facts_.inner_functions)
       if (!plan_.interleaved() || f != "convert") function(f, k * inner);

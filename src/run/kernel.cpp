@@ -10,6 +10,17 @@
 
 namespace rgen::run {
 
+namespace {
+
+/// An OpenMP runtime's threads wait inside it until the process ends, so it must not be unloaded with the kernel that brought it.
+void keep_openmp_runtime(void* kernel) {
+  const void* in_runtime = dlsym(kernel, "omp_get_max_threads");
+  Dl_info info{};
+  if (in_runtime && dladdr(in_runtime, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+}  // namespace
+
 std::shared_ptr<Module> Module::open(const std::filesystem::path& so) {
   // A name without '/' would be looked for in the system's library path.
   void* handle = dlopen(std::filesystem::absolute(so).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -17,6 +28,7 @@ std::shared_ptr<Module> Module::open(const std::filesystem::path& so) {
     const char* why = dlerror();
     throw Error(ErrorCode::toolchain, std::string("cannot be loaded: ") + (why ? why : "unknown cause"), so.string());
   }
+  keep_openmp_runtime(handle);
   return std::shared_ptr<Module>(new Module(handle));
 }
 

@@ -2,7 +2,11 @@
 // the f64 reference.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/error.h"
+#include "driver/compile.h"
 #include "hwmodel/profile.h"
 #include "support/kernel_batch.h"
 
@@ -78,5 +82,37 @@ TEST_CASE("as users compile: -O2, GCC and Clang") {
     KernelBatch batch;
     for (size_t i = 0; i < problems().size(); i += 7) batch.add(problems()[i], profile, 2);
     check(batch, {compiler, {"-O2"}, {}, 2});
+  }
+}
+
+TEST_CASE("the way users go: plan, emit, compile, load and call on a pool of threads") {
+  const auto profile = std::make_shared<const hw::Profile>(hw::load_profile("haswell_avx2"));
+  if (!runs_here(*profile)) return;
+  const run::ThreadPool pool(3);
+  for (const char* compiler : {"g++", "clang++"}) {
+    if (!test::available(compiler)) continue;
+    for (const char* name : {"mm_all", "conv_3x3_nchw", "softmax_bf16_3x5x67", "mlp_31_37_11_7_b13"}) {
+      const auto problem = std::find_if(problems().begin(), problems().end(), [&](const Problem& p) { return p.program->name == name; });
+      REQUIRE(problem != problems().end());
+      const auto plans = driver::plan(problem->program, profile, {3, 1, "cpp"});
+      const driver::Kernel kernel = driver::compile(plans.front(), {compiler, std::getenv("PATH"), ""});
+      auto outputs = run::make_outputs(*problem->program);
+      std::vector<run::Buffer> packed;
+      std::vector<void*> args;
+      for (size_t i = 0; i < problem->inputs.size(); ++i) {
+        args.push_back(problem->inputs[i].data());
+        if (!kernel.prepack[i]) continue;
+        packed.emplace_back(size_t(kernel.prepack_bytes[i]));
+        REQUIRE(kernel.prepack[i](args[i], packed.back().data()) == 0);
+        args[i] = packed.back().data();
+      }
+      for (const run::Buffer& o : outputs) args.push_back(o.data());
+      const run::Buffer workspace(size_t(kernel.workspace_bytes));
+      for (const rgen_threads* threads : {pool.handle(), static_cast<const rgen_threads*>(nullptr)}) {
+        REQUIRE(kernel.entry(args.data(), nullptr, kernel.workspace_bytes ? workspace.data() : nullptr, threads) == 0);
+        const run::Comparison c = run::compare(*problem->program, problem->reference, outputs);
+        CHECK_MESSAGE(c.ok, name << " by " << compiler << ": " << c.worst);
+      }
+    }
   }
 }
