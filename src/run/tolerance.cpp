@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/ir.h"
 #include "run/element.h"
 
 namespace rgen::run {
@@ -15,7 +16,24 @@ using namespace ir;
 struct Value {
   double roundings = 0;
   bool integer = false;
+  double bound = INFINITY;  ///< of an integer: the largest magnitude it can have
 };
+
+/// Integers up to here are exact in f32.
+constexpr double exact_in_f32 = 0x1p24;
+
+double largest(DType t) {
+  switch (t) {
+    case DType::s8:
+      return 128;
+    case DType::u8:
+      return 255;
+    case DType::s32:
+      return 0x1p31;
+    default:
+      return INFINITY;
+  }
+}
 
 /// Polynomials and approximations of the emitted vector math: 4 ulp, each two unit roundoffs.
 constexpr double function_roundings = 8;
@@ -40,7 +58,10 @@ double sum_roundings(double n) { return std::min(n, 2 * std::sqrt(n)); }
 class Analysis {
  public:
   Analysis(const TensorProgram& program, const std::vector<int64_t>& dim_values) : program_(program), tensors_(program.tensors.size()) {
-    for (size_t t = 0; t < tensors_.size(); ++t) tensors_[t].integer = !is_float(program.tensors[t].dtype);
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const DType type = program.tensors[t].dtype;
+      tensors_[t] = {0, !is_float(type), largest(type)};
+    }
     for (const Stage& stage : program.stages) tensors_[size_t(stage.output)] = reduced(stage, dim_values);
   }
   const std::vector<Value>& tensors() const { return tensors_; }
@@ -50,21 +71,30 @@ class Analysis {
     const Value body = value(*stage.body);
     double n = 1;
     for (size_t a = size_t(stage.n_out); a < stage.axes.size(); ++a) n *= double(stage.axes[a].extent.eval(dim_values));
-    if (stage.reduce == ReduceOp::sum && !body.integer) return {body.roundings + sum_roundings(n), false};
-    if (stage.reduce == ReduceOp::prod && !body.integer) return {n * (body.roundings + 1), false};
+    const Value rounded_sum{body.roundings + sum_roundings(n), false}, rounded_product{n * (body.roundings + 1), false};
+    const bool in_f32 = is_float(program_[stage.output].dtype);
+    if (stage.reduce == ReduceOp::sum) return body.integer ? integer(n * body.bound, in_f32, rounded_sum) : rounded_sum;
+    if (stage.reduce == ReduceOp::prod) return body.integer ? integer(std::pow(body.bound, n), in_f32, rounded_product) : rounded_product;
     return body;
   }
 
+  /// An operation on integers: exact, unless it is done in f32 and the result may be too large for that.
+  static Value integer(double bound, bool in_f32, const Value& otherwise) {
+    return in_f32 && bound > exact_in_f32 ? otherwise : Value{0, true, bound};
+  }
+  bool in_f32(const Expr& e) const { return expr_dtype(program_, e) == DType::f32; }
+
   Value value(const Expr& e) const {
+    const bool f32 = in_f32(e);
     return std::visit(overloaded{[&](const Const& c) { return constant_value(c.value); },
                                  [&](const Access& a) {
                                    const Value v = tensors_[size_t(a.tensor)];
                                    return a.out_of_bounds ? joined(v, constant_value(*a.out_of_bounds)) : v;
                                  },
                                  [&](const IndexValue&) {
-                                   return Value{0, true};
+                                   return Value{0, true, exact_in_f32};
                                  },
-                                 [&](const Unary& u) { return unary_value(u); }, [&](const Binary& b) { return binary_value(b); },
+                                 [&](const Unary& u) { return unary_value(u); }, [&](const Binary& b) { return binary_value(b, f32); },
                                  [&](const Select& s) { return chosen(value(*s.condition), joined(value(*s.yes), value(*s.no))); },
                                  [&](const Cast& c) { return cast_value(c); }},
                       e.node);
@@ -72,10 +102,10 @@ class Analysis {
 
   static Value constant_value(double c) {
     const bool exact = std::isinf(c) || double(float(c)) == c;
-    return {exact ? 0.0 : 1.0, std::isinf(c) || std::floor(c) == c};
+    return {exact ? 0.0 : 1.0, std::isinf(c) || std::floor(c) == c, std::abs(c)};
   }
   /// Either of two values.
-  static Value joined(Value x, Value y) { return {std::max(x.roundings, y.roundings), x.integer && y.integer}; }
+  static Value joined(Value x, Value y) { return {std::max(x.roundings, y.roundings), x.integer && y.integer, std::max(x.bound, y.bound)}; }
   /// A jump taken by a computed value: the reference's magnitude has its height where it is in doubt, which one rounding covers.
   static Value chosen(Value by, Value result) {
     return by.roundings > 0 ? Value{std::max(1.0, std::max(by.roundings, result.roundings)), false} : result;
@@ -88,7 +118,7 @@ class Analysis {
       case UnaryOp::abs:
         return x;
       case UnaryOp::floor:
-        return chosen(x, {0, true});
+        return chosen(x, {0, true, x.bound});
       case UnaryOp::sqrt:
         return {std::max(x.roundings, 1.0), false};
       default:
@@ -96,15 +126,16 @@ class Analysis {
     }
   }
 
-  Value binary_value(const Binary& b) const {
+  Value binary_value(const Binary& b, bool f32) const {
     const Value x = value(*b.x), y = value(*b.y);
     const Value both = joined(x, y);
     switch (b.op) {
       case BinaryOp::add:
       case BinaryOp::sub:
-        return both.integer ? both : Value{both.roundings + 1, false};
+        return both.integer ? integer(x.bound + y.bound, f32, {1, false}) : Value{both.roundings + 1, false};
       case BinaryOp::mul:
-        return both.integer ? both : Value{x.roundings + y.roundings + product_roundings(program_.math), false};
+        return both.integer ? integer(x.bound * y.bound, f32, {1, false})
+                            : Value{x.roundings + y.roundings + product_roundings(program_.math), false};
       case BinaryOp::div:
         return {x.roundings + y.roundings + 2, false};
       case BinaryOp::pow:
@@ -113,14 +144,14 @@ class Analysis {
       case BinaryOp::max:
         return both;
       default:  // comparisons
-        return chosen(both, {0, true});
+        return chosen(both, {0, true, 1});
     }
   }
 
   Value cast_value(const Cast& c) const {
     const Value x = value(*c.x);
-    if (c.dtype == DType::f32) return x;
-    return chosen(x, {0, !is_float(c.dtype)});
+    if (c.dtype == DType::f32) return x.integer ? integer(x.bound, true, {1, false}) : x;
+    return chosen(x, {0, !is_float(c.dtype), std::min(x.bound, largest(c.dtype))});
   }
 
   const TensorProgram& program_;

@@ -204,10 +204,11 @@ void reshaping(SpecWriter& w) {
              w.read_padded(y, {flat.name + " - " + A, c.name}, "0").text + ")",
          std::min(x.lo, 0.0), std::max(x.hi, 0.0), x.integer};
     out = w.draws.below(2) ? Axes{flat, c} : Axes{c, flat};
-  } else {  // rolled, or repeated
-    const int64_t by = 1 + w.draws.below(int(a.extent));
-    const Axis longer = w.axis("f", a.extent + w.draws.below(3) * 7);
-    v = w.read(w.input("X", {a.extent, b.extent}, type), {"(" + longer.name + " + " + std::to_string(by) + ")%" + A, b.name});
+  } else {                                                                                   // rolled, or repeated
+    const int64_t rows = std::max<int64_t>(2, a.extent), by = 1 + w.draws.below(int(rows));  // x % 1 uses no axis
+    const Axis longer = w.axis("f", rows + w.draws.below(3) * 7);
+    v = w.read(w.input("X", {rows, b.extent}, type),
+               {"(" + longer.name + " + " + std::to_string(by) + ")%" + std::to_string(rows), b.name});
     out = w.draws.below(2) ? Axes{longer, b} : Axes{b, longer};
   }
   if (w.draws.one_in(3)) {

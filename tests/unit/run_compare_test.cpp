@@ -112,6 +112,13 @@ TEST_CASE("integers computed from integers must be equal") {
   CHECK(check(narrow, {1000}, {1000}, {127}).ok);
 }
 
+TEST_CASE("integers added in f32 are exact only while they are small") {
+  const ExprPtr in_f32 = ir::cast(DType::f32, square(100));
+  CHECK_FALSE(check(program(DType::s8, DType::f32, 1, 100, in_f32), {123456}, {123456}, {123457}).ok);  // at most 100 * 128 * 128
+  const double want = 69296022;
+  CHECK(check(program(DType::u8, DType::f32, 1, 10000, ir::cast(DType::f32, square(10000))), {want}, {want}, {69296016}).ok);
+}
+
 TEST_CASE("integers computed from floats may go to the neighbour only at a tie") {
   const auto p = program(DType::f32, DType::s8, 1, 1, square(1));
   CHECK(check(p, {2.5000001}, {2.5}, {2}).ok);
