@@ -65,7 +65,7 @@ std::vector<Planned> plan(std::shared_ptr<const ir::TensorProgram> program, std:
     throw Error(ErrorCode::unsupported, "dimension '" + program->dims.front().name + "' is a range: this version plans fixed extents only",
                 program->name);
   const int threads = options.threads > 0 ? options.threads : profile->cores;
-  std::vector<rtile::Candidate> candidates = rtile::construct(*program, *profile, {threads, options.top_k});
+  std::vector<rtile::Candidate> candidates = rtile::construct(*program, *profile, {threads, options.top_k, options.breadth});
   if (candidates.empty()) throw Error(ErrorCode::does_not_fit, "no plan for profile '" + profile->name + "'", program->name);
   std::vector<Planned> plans;
   for (rtile::Candidate& c : candidates) plans.push_back({program, profile, target, std::move(c), threads, watch.ms()});

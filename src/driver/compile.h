@@ -21,6 +21,7 @@ struct PlanOptions {
   int threads = 0;     ///< workers planned for; 0 = the profile's cores
   int top_k = 1;       ///< plans kept
   std::string target;  ///< a backend; "" = that of the profile's kind
+  int breadth = 1;     ///< rtile::ConstructOptions::breadth
 };
 /// One ranked plan and what it was made of.
 struct Planned {

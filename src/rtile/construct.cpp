@@ -22,7 +22,11 @@ double tensor_bytes(const ir::Tensor& t) {
 class Constructor {
  public:
   Constructor(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& o)
-      : program_(program), profile_(profile), threads_(o.threads > 0 ? o.threads : profile.cores), top_k_(std::max(1, o.top_k)) {
+      : program_(program),
+        profile_(profile),
+        threads_(o.threads > 0 ? o.threads : profile.cores),
+        top_k_(std::max(1, o.top_k)),
+        breadth_(std::max(1, o.breadth)) {
     if (!program.is_static())
       throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
     if (profile.kind != hw::Profile::Kind::cpu) throw Error(ErrorCode::unsupported, "no construction for GPU profiles yet", profile.name);
@@ -59,7 +63,7 @@ class Constructor {
  private:
   const ir::TensorProgram& program_;
   const hw::Profile& profile_;
-  const int threads_, top_k_;
+  const int threads_, top_k_, breadth_;
   std::vector<int> home_;
   std::vector<bool> prepackable_;
 
@@ -108,7 +112,7 @@ class Constructor {
     return profile_.levels.size() - 1;
   }
 
-  PlanContext context(int threads) const { return {program_, profile_, threads, 1, home_, prepackable_}; }
+  PlanContext context(int threads) const { return {program_, profile_, threads, 1, home_, prepackable_, breadth_}; }
 
   /// RPrograms from the best plans of each group; several when there is one group only.
   std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups, bool fused) {

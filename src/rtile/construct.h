@@ -26,6 +26,7 @@ struct Candidate {
 struct ConstructOptions {
   int threads = 0;  ///< workers planned for; 0 = the profile's cores
   int top_k = 1;    ///< candidates kept
+  int breadth = 1;  ///< how many times more of the space is looked at than the pruner would (what regret is measured against)
 };
 
 /// The best `top_k` plans, best first; deterministic. Pre: the program is verified and static.

@@ -1,0 +1,218 @@
+// Regret of the model: how much slower is the plan that it chooses than the best of many feasible ones, all measured?
+//
+// The space: every register tile that fits the registers, with every order of loops, chunk, cache tile, placement and split of threads
+// that construction knows, as far as `--breadth` reaches (1 = what construction itself looks at). The sample: the first plans of the
+// ranking, and the rest drawn uniformly without replacement from all others. Nothing measured here reaches the planner.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "driver/compile.h"
+#include "driver/session.h"
+#include "ir/ir.h"
+
+using namespace rgen;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+struct Options {
+  std::string file, hw = "host", only, save;
+  int threads = 1, plans = 60, first = 10, breadth = 16, rounds = 3, jobs = 2;
+  uint64_t seed = 1;
+  double seconds = 0.02;
+  bool all = false, as_json = false;
+};
+
+/// A measured plan.
+struct Sample {
+  size_t rank;
+  double predicted_us, measured_us;
+  std::string plan;
+};
+
+std::filesystem::path cache_folder() {
+  if (const char* home = std::getenv("XDG_CACHE_HOME")) return std::filesystem::path(home) / "rgen";
+  if (const char* home = std::getenv("HOME")) return std::filesystem::path(home) / ".cache" / "rgen";
+  return {};
+}
+
+std::vector<size_t> draw(size_t space, const Options& o) {
+  std::vector<size_t> ranks(space);
+  std::iota(ranks.begin(), ranks.end(), size_t{0});
+  const size_t first = std::min(space, size_t(o.first)), count = std::min(space, size_t(o.plans));
+  std::mt19937_64 random(o.seed);
+  for (size_t i = first; i < count; ++i) std::swap(ranks[i], ranks[i + size_t(random() % (space - i))]);
+  ranks.resize(count);
+  return ranks;
+}
+
+/// Where the plan differs from others, in a line.
+std::string summary(const driver::Planned& p) {
+  const std::string& text = p.candidate.explanation;
+  const size_t at = text.find("register tile");
+  std::string line = at == std::string::npos ? text : text.substr(at);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile,
+                            const Options& o, size_t& space) {
+  driver::PlanOptions wide{o.threads, 1000000, "cpp"};
+  wide.breadth = o.breadth;
+  const auto plans = driver::plan(program, profile, wide);
+  // the plan that users get, which a wider look must not change but may
+  const auto chosen = driver::plan(program, profile, {o.threads, 1, "cpp"}).front();
+  space = plans.size();
+  std::vector<const driver::Planned*> drawn{&chosen};
+  for (size_t r : draw(space, o))
+    if (plans[r].candidate.plan_json != chosen.candidate.plan_json) drawn.push_back(&plans[r]);
+
+  for (size_t i = 0; !o.save.empty() && i < drawn.size(); ++i) {
+    std::filesystem::create_directories(o.save);
+    std::ofstream(std::filesystem::path(o.save) / fmt::format("{}.{}.cpp", program->name, i)) << driver::emit(*drawn[i]).code.source;
+  }
+  std::vector<std::unique_ptr<driver::Kernel>> kernels(drawn.size());
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> workers;
+  for (int j = 0; j < o.jobs; ++j)
+    workers.emplace_back([&] {
+      for (size_t i; (i = next++) < drawn.size();) try {
+          kernels[i] = std::make_unique<driver::Kernel>(
+              driver::compile(*drawn[i], {"", std::getenv("PATH") ? std::getenv("PATH") : "", cache_folder()}));
+        } catch (const Error& e) { std::cerr << fmt::format("{}: plan left out: {}\n", program->name, e.what()); }
+    });
+  for (std::thread& w : workers) w.join();
+
+  const auto inputs = run::make_inputs(*program, o.seed);
+  const auto outputs = run::make_outputs(*program);
+  std::vector<void*> in;
+  for (const run::Buffer& b : inputs) in.push_back(b.data());
+  const run::ThreadPool pool(o.threads);
+  std::vector<std::vector<double>> us(drawn.size());
+  for (int round = 0; round < o.rounds; ++round)
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      if (!kernels[i]) continue;
+      const driver::Kernel& k = *kernels[i];
+      const auto packed = driver::pack(k, in);
+      const run::Buffer workspace(size_t(k.workspace_bytes));
+      std::vector<void*> args = in;
+      for (size_t a = 0; a < in.size(); ++a)
+        if (k.prepack[a]) args[a] = packed[a].data();
+      for (const run::Buffer& b : outputs) args.push_back(b.data());
+      void* scratch = k.workspace_bytes > 0 ? workspace.data() : nullptr;
+      us[i].push_back(run::time_calls([&] { k.entry(args.data(), nullptr, scratch, pool.handle()); }, o.seconds).median_us);
+    }
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    if (us[i].empty()) continue;
+    // the machine's other guests only ever add time
+    samples.push_back({i, drawn[i]->candidate.estimate.us, *std::min_element(us[i].begin(), us[i].end()), summary(*drawn[i])});
+  }
+  return samples;
+}
+
+/// Spearman's rank correlation of predicted and measured times.
+double rank_correlation(const std::vector<Sample>& s) {
+  const auto ranks = [&](auto key) {
+    std::vector<size_t> order(s.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(s[a]) < key(s[b]); });
+    std::vector<double> r(s.size());
+    for (size_t i = 0; i < order.size(); ++i) r[order[i]] = double(i);
+    return r;
+  };
+  const auto a = ranks([](const Sample&x) { return x.predicted_us; }), b = ranks([](const Sample&x) { return x.measured_us; });
+  double d = 0;
+  for (size_t i = 0; i < s.size(); ++i) d += (a[i] - b[i]) * (a[i] - b[i]);
+  const double n = double(s.size());
+  return n < 2 ? 1 : 1 - 6 * d / (n * (n * n - 1));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app{"The chosen plan against the best of many measured ones, for every workload of a list."};
+  Options o;
+  app.add_option("FILE", o.file, "Workloads (a spec file)")->required()->check(CLI::ExistingFile);
+  app.add_option("--hw", o.hw, "Profile")->capture_default_str();
+  app.add_option("--only", o.only, "Workloads whose name has this text");
+  app.add_option("--threads", o.threads, "Threads planned for and used")->capture_default_str();
+  app.add_option("--plans", o.plans, "Plans measured a workload")->capture_default_str();
+  app.add_option("--first", o.first, "... of which so many are the first of the ranking")->capture_default_str();
+  app.add_option("--breadth", o.breadth, "How much wider than construction the space is")->capture_default_str();
+  app.add_option("--rounds", o.rounds, "Times each plan is measured, in turn; the least of the medians counts")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "Length of one measurement")->capture_default_str();
+  app.add_option("--seed", o.seed, "Seed of the sample and the inputs")->capture_default_str();
+  app.add_option("--save", o.save, "Folder for the sources of the measured plans, NAME.RANK.cpp");
+  app.add_flag("--all", o.all, "Show every measured plan");
+  app.add_flag("--json", o.as_json, "One JSON document");
+  CLI11_PARSE(app, argc, argv);
+
+  std::ostringstream text;
+  text << std::ifstream(o.file).rdbuf();
+  hw::HostOptions host;
+  host.cache_dir = cache_folder();
+  const auto profile = std::make_shared<const hw::Profile>(hw::load_profile(o.hw, host));
+  json results = json::array();
+  std::vector<double> regrets, top5;
+  if (!o.as_json)
+    fmt::print("{:36} {:>6} {:>5} {:>10} {:>10} {:>7} {:>7} {:>6}\n", "workload", "space", "plans", "chosen us", "best us", "regret",
+               "top 5", "rho");
+  for (const ir::SpecEntry& entry : ir::parse_specs(text.str(), o.file)) {
+    if (entry.name.find(o.only) == std::string::npos) continue;
+    size_t space = 0;
+    auto samples = measure(std::make_shared<const ir::TensorProgram>(entry.build()), profile, o, space);
+    const auto faster = [](const Sample& a, const Sample& b) { return a.measured_us < b.measured_us; };
+    const Sample best = *std::min_element(samples.begin(), samples.end(), faster), chosen = samples.front();
+    const double of_first =
+        std::min_element(samples.begin(), samples.begin() + std::min<std::ptrdiff_t>(5, std::ssize(samples)), faster)->measured_us;
+    const double rho = rank_correlation(samples);
+    regrets.push_back(chosen.measured_us / best.measured_us), top5.push_back(of_first / best.measured_us);
+    if (o.all) std::sort(samples.begin(), samples.end(), faster);
+    if (!o.as_json) {
+      fmt::print("{:36} {:6} {:5} {:10.4g} {:10.4g} {:7.3f} {:7.3f} {:6.2f}\n", entry.name, space, samples.size(), chosen.measured_us,
+                 best.measured_us, regrets.back(), top5.back(), rho);
+      if (regrets.back() > 1.1) fmt::print("  chosen: {}\n  best:   {}\n", chosen.plan, best.plan);
+      if (o.all)
+        for (const Sample& s : samples)
+          fmt::print("  {:4} predicted {:10.4g} measured {:10.4g} us  {}\n", s.rank, s.predicted_us, s.measured_us, s.plan);
+      std::fflush(stdout);
+    }
+    json row{{"name", entry.name},       {"space", space},      {"chosen_us", chosen.measured_us}, {"best_us", best.measured_us},
+             {"regret", regrets.back()}, {"top5", top5.back()}, {"rank_correlation", rho},         {"best_plan", best.plan}};
+    for (const Sample& s : samples) row["plans"].push_back({{"predicted_us", s.predicted_us}, {"measured_us", s.measured_us}});
+    results.push_back(std::move(row));
+  }
+  const auto share = [](const std::vector<double>& v, double limit) {
+    return v.empty() ? 0.0 : 100.0 * double(std::count_if(v.begin(), v.end(), [&](double x) { return x <= limit; })) / double(v.size());
+  };
+  const json document{{"profile", profile->name},
+                      {"threads", o.threads},
+                      {"seed", o.seed},
+                      {"breadth", o.breadth},
+                      {"within_10_percent", share(regrets, 1.1)},
+                      {"top5_within_3_percent", share(top5, 1.03)},
+                      {"results", results}};
+  if (o.as_json)
+    fmt::print("{}\n", document.dump(1));
+  else
+    fmt::print("chosen within 10 % of the best: {:.0f} % of workloads; best of the first five within 3 %: {:.0f} %\n", share(regrets, 1.1),
+               share(top5, 1.03));
+} catch (const Error& e) {
+  std::cerr << e.what() << "\n";
+  return rgen::exit_status(e.code());
+}
