@@ -28,20 +28,17 @@ double compute_ns(const Workload& w, const Profile& p) {
 Estimate estimate(const Workload& w, const Profile& p) {
   Estimate e;
   e.compute_us = compute_ns(w, p) / 1e3;
-  for (size_t i = 0; i < p.levels.size(); ++i) {
-    const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
-    const MemoryLevel& level = p.levels[i];
-    e.level_us.push_back((t.read_bytes / level.read_gbs(w.workers) + t.write_bytes / level.write_gbs(w.workers) +
-                          t.runs * level.latency_ns / kMissesInFlight) /
-                         1e3);
-  }
-  // max over the resources, plus the part of each that its level's coefficient says is not hidden
+  // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
   double longest = e.compute_us, exposed = 0;
   e.bound = "compute";
   for (size_t i = 0; i < p.levels.size(); ++i) {
-    const double hidden = e.level_us[i] * (1 - p.levels[i].overlap);
-    exposed += e.level_us[i] * p.levels[i].overlap;
-    if (hidden > longest) longest = hidden, e.bound = p.levels[i].name;
+    const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
+    const MemoryLevel& level = p.levels[i];
+    const double transfer = (t.read_bytes / level.read_gbs(w.workers) + t.write_bytes / level.write_gbs(w.workers)) / 1e3;
+    const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
+    e.level_us.push_back(transfer + first_misses);
+    exposed += transfer * level.overlap + first_misses;
+    if (transfer * (1 - level.overlap) > longest) longest = transfer * (1 - level.overlap), e.bound = level.name;
   }
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = longest + exposed + e.overhead_us;

@@ -83,6 +83,7 @@ class Recorder {
         level["read"] = bandwidth(m.rows, &LevelFigures::Row::read_gbs);
         level["write"] = bandwidth(m.rows, &LevelFigures::Row::write_gbs);
       }
+      if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");
       kept.push_back(level);
     }
     doc_["levels"] = kept;

@@ -29,6 +29,7 @@ constexpr int64_t scratch_bytes = 8192;
 struct StreamLoops {
   void (*read)(const void* begin, int64_t bytes);
   void (*write)(void* begin, int64_t bytes);
+  void (*multiply)(const void* begin, int64_t bytes);  ///< reads; with every load, a dozen independent multiply-adds
 };
 StreamLoops stream_loops(int vector_bits);
 constexpr int64_t stream_block = 1024;
@@ -82,6 +83,7 @@ struct LevelFigures {
   int64_t capacity_bytes = 0;  ///< what is really there
   bool reduced = false;        ///< less than was reported
   double latency_ns = 0;
+  double overlap = -1;  ///< how much of its read time adds to that of multiplications beside it (0 … 1); < 0: not measured
   struct Row {
     int sharers;
     double read_gbs, write_gbs;

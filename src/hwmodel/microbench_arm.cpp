@@ -65,6 +65,16 @@ void read(const void* begin, int64_t bytes) {
                    :
                    : CLOBBERS);
 }
+#define MULTIPLY(R) "fmla v" #R ".4s, v0.4s, v31.4s\n"
+void multiply(const void* begin, int64_t bytes) {
+  __asm__ volatile(EACH("movi v\\r\\().2d, #0") "movi v31.2d, #0\n .p2align 5\n1:\n .irp o," OFFSETS
+                                                "\n ldp q0, q1, [%0, #\\o]\n" MULTIPLY(16) MULTIPLY(17) MULTIPLY(18) MULTIPLY(19)
+                                                    MULTIPLY(20) MULTIPLY(21) MULTIPLY(22) MULTIPLY(23) MULTIPLY(24) MULTIPLY(25)
+                                                        MULTIPLY(26) MULTIPLY(27) ".endr\n add %0, %0, #512\n subs %1, %1, #512\n b.ne 1b\n"
+                   : "+r"(begin), "+r"(bytes)
+                   :
+                   : CLOBBERS);
+}
 void write(void* begin, int64_t bytes) {
   __asm__ volatile("movi v0.2d, #0\n movi v1.2d, #0\n .p2align 5\n1:\n .irp o," OFFSETS
                    "\n stp q0, q1, [%0, #\\o]\n .endr\n add %0, %0, #512\n subs %1, %1, #512\n b.ne 1b\n"
@@ -118,7 +128,7 @@ std::vector<InstructionLoop> instruction_loops(int, const std::vector<std::strin
   return loops;
 }
 
-StreamLoops stream_loops(int) { return {read, write}; }
+StreamLoops stream_loops(int) { return {read, write, multiply}; }
 
 void* chase(void* start, int64_t hops) {
   __asm__ volatile("1:\n" REPEAT("ldr %0, [%0]") "subs %1, %1, #16\n b.gt 1b\n" : "+r"(start), "+r"(hops) : : "memory", "cc");

@@ -117,6 +117,22 @@ class Probe {
     return best;
   }
 
+  // ns that multiplying what is read from `bytes` takes, per byte.
+  double multiplying_ns(int64_t bytes) {
+    bytes = std::max<int64_t>(bytes / stream_block, 1) * stream_block;
+    const int64_t passes = std::max<int64_t>(1, (int64_t{8} << 20) / bytes);
+    double best = std::numeric_limits<double>::infinity();
+    team_.run(1, [&](int) {
+      streams_.read(arena_.data(), bytes);
+      for (int repeat = 0; repeat < 9; ++repeat) {
+        const Time::time_point start = Time::now();
+        for (int64_t k = 0; k < passes; ++k) streams_.multiply(arena_.data(), bytes);
+        best = std::min(best, ns_since(start) / double(bytes * passes));
+      }
+    });
+    return best;
+  }
+
   // Sizes that lie inside level i (the memory if i is one past the caches) and outside the level before it.
   int64_t inside(size_t i, int sharers) const {
     if (i == caches_.size()) return arena_.slice_bytes(sharers);
@@ -175,6 +191,14 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
       levels[i].rows.push_back(
           {sharers, probe.bandwidth(sharers, probe.inside(i, sharers), false), probe.bandwidth(sharers, probe.inside(i, sharers), true)});
   }
+  // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
+  const double compute = probe.multiplying_ns(probe.inside(0, 1));
+  for (size_t i = 1; i <= memory && !budget.spent(); ++i)
+    if (!levels[i].rows.empty())
+      levels[i].overlap = std::clamp(
+          (probe.multiplying_ns(i == memory ? probe.inside(i, 1) : std::min(probe.inside(i, 1), 4 * caches[i - 1].bytes)) - compute) *
+              levels[i].rows[0].read_gbs,
+          0.0, 1.0);
   for (LevelFigures& level : levels)
     std::sort(level.rows.begin(), level.rows.end(),
               [](const LevelFigures::Row& a, const LevelFigures::Row& b) { return a.sharers < b.sharers; });

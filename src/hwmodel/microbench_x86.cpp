@@ -30,33 +30,41 @@ namespace {
 #define UNARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "\\r"))
 #define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
 
-#define COMMON_LOOPS(V, OFFSETS)                                                                          \
-  BINARY(fma, V, "vfmadd231ps")                                                                           \
-  CHAIN(fma_chain, V, "vfmadd231ps")                                                                      \
-  BINARY(add, V, "vaddps")                                                                                \
-  BINARY(mul, V, "vmulps")                                                                                \
-  BINARY(max, V, "vmaxps")                                                                                \
-  BINARY(div, V, "vdivps")                                                                                \
-  UNARY(sqrt, V, "vsqrtps")                                                                               \
-  UNARY(convert, V, "vcvtdq2ps")                                                                          \
-  LOOP(shuffle, V, EACH("vpermps %%" V "14, %%" V "12, %%" V "\\r"))                                      \
-  LOOP(load, V, ".irp o," OFFSETS "\n vmovups \\o(%1), %%" V "0\n .endr\n")                               \
-  LOOP(store, V, ".irp o," OFFSETS "\n vmovups %%" V "0, 4096+\\o(%1)\n .endr\n")                         \
-  void read(const void* begin, int64_t bytes) {                                                           \
-    __asm__ volatile(".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V                        \
-                     "0\n .endr\n"                                                                        \
+#define COMMON_LOOPS(V, OFFSETS)                                                                                                                                                                       \
+  BINARY(fma, V, "vfmadd231ps")                                                                                                                                                                        \
+  CHAIN(fma_chain, V, "vfmadd231ps")                                                                                                                                                                   \
+  BINARY(add, V, "vaddps")                                                                                                                                                                             \
+  BINARY(mul, V, "vmulps")                                                                                                                                                                             \
+  BINARY(max, V, "vmaxps")                                                                                                                                                                             \
+  BINARY(div, V, "vdivps")                                                                                                                                                                             \
+  UNARY(sqrt, V, "vsqrtps")                                                                                                                                                                            \
+  UNARY(convert, V, "vcvtdq2ps")                                                                                                                                                                       \
+  LOOP(shuffle, V, EACH("vpermps %%" V "14, %%" V "12, %%" V "\\r"))                                                                                                                                   \
+  LOOP(load, V, ".irp o," OFFSETS "\n vmovups \\o(%1), %%" V "0\n .endr\n")                                                                                                                            \
+  LOOP(store, V, ".irp o," OFFSETS "\n vmovups %%" V "0, 4096+\\o(%1)\n .endr\n")                                                                                                                      \
+  void read(const void* begin, int64_t bytes) {                                                                                                                                                        \
+    __asm__ volatile(".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V                                                                                                                     \
+                     "0\n .endr\n"                                                                                                                                                                     \
+                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                                                                                                                         \
+                     : "+r"(begin), "+r"(bytes)                                                                                                                                                        \
+                     :                                                                                                                                                                                 \
+                     : CLOBBERS);                                                                                                                                                                      \
+  }                                                                                                                                                                                                    \
+  void multiply(const void* begin, int64_t bytes) {                                                                                                                                                    \
+    __asm__ volatile(EACH("vxorps %%" V "\\r, %%" V "\\r, %%" V "\\r") "vxorps %%" V "14, %%" V "14, %%" V "14\n .p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V                        \
+                     "13\n" EACH("vfmadd231ps %%" V "14, %%" V "13, %%" V "\\r") ".endr\n"                                                                        \
                      "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                            \
                      : "+r"(begin), "+r"(bytes)                                                           \
                      :                                                                                    \
-                     : CLOBBERS);                                                                         \
-  }                                                                                                       \
-  void write(void* begin, int64_t bytes) {                                                                \
-    __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n .p2align 5\n1:\n .irp o," OFFSETS "\n vmovups %%" V \
-                     "0, \\o(%0)\n .endr\n"                                                               \
-                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                            \
-                     : "+r"(begin), "+r"(bytes)                                                           \
-                     :                                                                                    \
-                     : CLOBBERS);                                                                         \
+                     : CLOBBERS); \
+  }                                                                                                                                                                                                    \
+  void write(void* begin, int64_t bytes) {                                                                                                                                                             \
+    __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n .p2align 5\n1:\n .irp o," OFFSETS "\n vmovups %%" V                                                                                              \
+                     "0, \\o(%0)\n .endr\n"                                                                                                                                                            \
+                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                                                                                                                         \
+                     : "+r"(begin), "+r"(bytes)                                                                                                                                                        \
+                     :                                                                                                                                                                                 \
+                     : CLOBBERS);                                                                                                                                                                      \
   }
 
 // Two registers: some cores execute an addition of a constant while renaming it.
@@ -141,7 +149,8 @@ std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vecto
 }
 
 StreamLoops stream_loops(int vector_bits) {
-  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write} : StreamLoops{avx2::read, avx2::write};
+  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write, avx512::multiply}
+                            : StreamLoops{avx2::read, avx2::write, avx2::multiply};
 }
 
 void* chase(void* start, int64_t hops) {

@@ -17,10 +17,11 @@ struct Location {
 };
 
 /// An operand's address, in elements of its buffer:
-///   constant + Σ_axis ( value·(start of the block, or value of the reduced axis) + block·(block number) + inside·(offset in the tile) )
+///   constant + Σ_axis ( value·(start of the block, or value of the reduced axis) + block·(block number) + inside·(offset in the tile)
+///                       + chunk·(start of the chunk) )
 struct Addressing {
   int buffer = -1;
-  std::vector<int64_t> value, block, inside;  ///< per axis
+  std::vector<int64_t> value, block, inside, chunk;  ///< per axis
   int64_t constant = 0;
   bool tile_local = false;
   bool padded = false;      ///< whole vectors may be read at the tail (packed)

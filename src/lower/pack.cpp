@@ -2,6 +2,7 @@
 // of activations whose accesses leave the tensor or whose rows collide in the cache.
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "lower/context.h"
@@ -21,7 +22,7 @@ void place_direct(NestContext& c, size_t i) {
   const Operand& o = c.plan.operands[i];
   const Location& at = c.location.at(o.access.tensor);
   const size_t n = c.nest.axes.size();
-  Addressing m{at.buffer, zeros(n), zeros(n), zeros(n), 0, at.tile_local, false, -1};
+  Addressing m{at.buffer, zeros(n), zeros(n), zeros(n), zeros(n), 0, at.tile_local};
   if (rtile::is_affine(o.access.index)) {
     const rtile::Linear l = rtile::linearise(o.access.index, at.strides, int(n));
     m.value = m.inside = l.coef;
@@ -59,10 +60,14 @@ void lower_prepack(NestContext& c, int operand) {
   const int n = int(c.nest.axes.size());
   const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
   const bool grouped = c.plan.interleaved() && operand == c.plan.operand_b;
-  const int64_t group = grouped ? c.plan.k_group : 1;
+  const bool lanes = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;  // of the reduction's vectors
+  // neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded
+  const int k_axis = grouped ? c.plan.k_axis : lanes ? c.plan.vec : -1;
+  const int64_t group = grouped ? c.plan.k_group : lanes ? c.plan.lanes : 1, k_step = grouped ? c.plan.k_step : group;
 
-  // sizes, innermost first: group, lanes of the vector axis, the other axes inside the tile, reduced axes, blocks
-  Addressing m{-1, zeros(size_t(n)), zeros(size_t(n)), zeros(size_t(n)), 0, false, true, -1};
+  // In the order in which the tiles read it, innermost first: group, lanes of the vector axis, the other axes inside the tile, reduced
+  // axes within a chunk, blocks, chunks.
+  Addressing m{-1, zeros(size_t(n)), zeros(size_t(n)), zeros(size_t(n)), zeros(size_t(n)), 0, false, true};
   std::vector<int> outputs;
   for (int a = 0; a < n; ++a)
     if (!c.nest.axes[size_t(a)].reduced && l.coef[size_t(a)] != 0 && a != c.plan.vec) outputs.push_back(a);
@@ -72,14 +77,8 @@ void lower_prepack(NestContext& c, int operand) {
   for (int a : outputs) tile[size_t(a)] = c.plan.tile[size_t(a)].hi * c.plan.tile[size_t(a)].unit;
   int64_t columns = 1;  // of one panel: all places of the operand in the register tile
   for (int a : outputs) columns *= tile[size_t(a)];
+  if (lanes) m.inside[size_t(c.plan.vec)] = 1, m.padded = false;
   int64_t size = group;
-  // a reduced vector axis is innermost: its lanes are neighbours
-  const bool by_reduced_vector = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;
-  if (by_reduced_vector) {
-    m.value[size_t(c.plan.vec)] = m.inside[size_t(c.plan.vec)] = 1;
-    m.padded = false;
-    size = c.nest.axes[size_t(c.plan.vec)].extent;
-  }
   for (size_t i = outputs.size(); i-- > 0;) {
     m.inside[size_t(outputs[i])] = size;
     size *= tile[size_t(outputs[i])];
@@ -87,12 +86,16 @@ void lower_prepack(NestContext& c, int operand) {
   std::vector<int> reduced;
   for (int a : c.plan.reduce_order)
     if (l.coef[size_t(a)] != 0) reduced.push_back(a);
+  std::vector<rtile::Loop> chunks;  // outermost first
+  std::vector<int64_t> length;      // of each axis within a chunk
+  for (const rtile::NestAxis& a : c.nest.axes) length.push_back(a.extent);
+  for (const rtile::Loop& x : c.plan.loops)
+    if (std::find(reduced.begin(), reduced.end(), x.axis) != reduced.end()) chunks.push_back(x), length[size_t(x.axis)] = x.step;
   for (size_t i = reduced.size(); i-- > 0;) {
     const int a = reduced[i];
-    if (by_reduced_vector && a == c.plan.vec) continue;
-    const bool k = grouped && a == c.plan.k_axis;
+    const bool k = a == k_axis;
     m.value[size_t(a)] = k ? size / group : size;  // per element of the axis; k advances by whole groups
-    size *= k ? ceil_div(c.nest.axes[size_t(a)].extent, c.plan.k_step) * c.plan.k_step / group : c.nest.axes[size_t(a)].extent;
+    size *= k ? round_up(length[size_t(a)], k_step) / group : length[size_t(a)];
   }
   const bool corrected = grouped && c.plan.offset_a;
   if (corrected) {
@@ -102,6 +105,13 @@ void lower_prepack(NestContext& c, int operand) {
   for (size_t i = outputs.size(); i-- > 0;) {
     m.block[size_t(outputs[i])] = size;
     size *= c.plan.tile[size_t(outputs[i])].blocks;
+  }
+  for (size_t i = chunks.size(); i-- > 0;) {
+    const auto [a, step] = chunks[i];
+    const int64_t line = 64 / size_of(tensor.dtype);
+    size = round_up(size, std::lcm(step, line));  // the address of a chunk is linear in its first element
+    m.chunk[size_t(a)] = size / step - m.value[size_t(a)];
+    size *= ceil_div(c.nest.axes[size_t(a)].extent, step);
   }
 
   const int input = int(std::find(c.program.inputs.begin(), c.program.inputs.end(), o.access.tensor) - c.program.inputs.begin());
@@ -119,8 +129,14 @@ void lower_prepack(NestContext& c, int operand) {
   p.body.push_back({LetPtr{to, Int(0)}});
   Nested loops(b, p.body);
   Int src(l.constant), dst(0);
-  std::vector<Int> inside;                  // conditions
-  std::vector<std::pair<int, Int>> blocks;  // axis, block number
+  std::vector<Int> inside;                    // conditions
+  std::vector<std::pair<int, Int>> blocks;    // axis, block number
+  std::vector<Int> first(size_t(n), Int(0));  // of the chunk
+  for (const auto& [a, step] : chunks) {
+    first[size_t(a)] = loops.loop(c.nest.axes[size_t(a)].name + "_chunk", c.nest.axes[size_t(a)].extent, step);
+    dst = dst + first[size_t(a)] * (m.chunk[size_t(a)] + m.value[size_t(a)]);
+    src = src + first[size_t(a)] * l.coef[size_t(a)];
+  }
   for (int a : outputs) {
     const Int block = loops.loop(c.nest.axes[size_t(a)].name + "_block", c.plan.tile[size_t(a)].blocks);
     blocks.push_back({a, block});
@@ -129,15 +145,15 @@ void lower_prepack(NestContext& c, int operand) {
   Body* per_panel = &loops.body();
   const Int panel_at = dst;
   for (int a : reduced) {
-    const bool k = grouped && a == c.plan.k_axis;
-    const int64_t extent = c.nest.axes[size_t(a)].extent;
-    const Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(extent, c.plan.k_step) : extent, k ? group : 1);
+    const bool k = a == k_axis;
+    const int64_t extent = c.nest.axes[size_t(a)].extent, within = length[size_t(a)];
+    Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(within, k_step) : within, k ? group : 1);
     src = src + r * l.coef[size_t(a)], dst = dst + r * m.value[size_t(a)];
     if (k && group > 1) {
       const Int g = loops.loop("g", group);
-      src = src + g * l.coef[size_t(a)], dst = dst + g;
-      if (extent % c.plan.k_step) inside.push_back(Int(extent - 1) - r - g);
+      src = src + g * l.coef[size_t(a)], dst = dst + g, r = r + g;
     }
+    if (extent % within || (k && within % k_step)) inside.push_back(Int(extent - 1) - first[size_t(a)] - r);
   }
   for (const auto& [a, block] : blocks) {
     const Blocking& t = c.plan.tile[size_t(a)];
@@ -183,35 +199,10 @@ void lower_box(NestContext& c, int operand) {
   const Operand& o = c.plan.operands[size_t(operand)];
   const ir::Tensor& tensor = c.program[o.access.tensor];
   const Location& source = c.location.at(o.access.tensor);
-  const std::vector<int64_t> shape = rtile::const_sizes(tensor.shape), extents = c.nest.full_extents();
+  const std::vector<int64_t> shape = rtile::const_sizes(tensor.shape);
   const size_t rank = shape.size();
-
-  // the box of index values, one range per dimension
-  std::vector<int64_t> lo(rank), count(rank);
-  for (size_t d = 0; d < rank; ++d) {
-    const auto [first, last] = ir::bounds(o.access.index[d], extents);
-    lo[d] = std::min<int64_t>(first, 0), count[d] = std::max(last + 1, shape[d]) - lo[d];
-  }
-  // trailing dimensions that lie one after the other in memory are copied as one run
-  size_t run = rank - 1;
-  int64_t inner = 1;  // elements of the run per step of dimension `run`
-  while (run > 0 && count[run] == shape[run] && source.strides[run] == inner && source.strides[run - 1] == inner * shape[run])
-    inner *= shape[run--];
+  const auto [lo, count, strides, run, inner, elements] = rtile::box_layout(tensor, o.access.index, c.nest.full_extents());
   if (source.strides[run] != inner) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
-  std::vector<int64_t> strides(rank);
-  for (size_t d = rank; d-- > 0;) {
-    if (d + 1 == rank)
-      strides[d] = 1;
-    else
-      strides[d] = strides[d + 1] * count[d + 1];
-    if (d + 1 == run && d < rank) {  // rows a power of two apart would share cache sets
-      const int64_t line = 64 / size_of(tensor.dtype);
-      int64_t row = round_up(inner * count[run], line);
-      if (row * size_of(tensor.dtype) % 512 == 0) row += line;
-      strides[d] = row;
-    }
-  }
-  const int64_t elements = rank == run + 0 || run == 0 ? inner * count[run] : strides[0] * count[0];
   b.program.buffers.push_back(
       {tensor.name + "_padded", tensor.dtype, elements, Buffer::Kind::workspace, -1, b.program.workspace_bytes, 0, false});
   b.program.workspace_bytes += round_up(elements * size_of(tensor.dtype), 64);
@@ -219,7 +210,7 @@ void lower_box(NestContext& c, int operand) {
 
   rtile::Linear l = rtile::linearise(o.access.index, strides, int(c.nest.axes.size()));
   for (size_t d = 0; d < rank; ++d) l.constant -= strides[d] * lo[d];
-  c.addressing[size_t(operand)] = {buffer, l.coef, zeros(l.coef.size()), l.coef, l.constant, false, false, -1};
+  c.addressing[size_t(operand)] = {buffer, l.coef, zeros(l.coef.size()), l.coef, zeros(l.coef.size()), l.constant};
 
   // rows dealt out to the tasks
   int64_t rows = 1;

@@ -69,7 +69,8 @@ void Tile::define(const Statement& s) {
 
 Addressing Tile::statement_addressing(const Statement& s, const Location& at) const {
   const rtile::Linear l = rtile::linearise(s.index, at.strides, n_axes_);
-  return {at.buffer, l.coef, std::vector<int64_t>(size_t(n_axes_), 0), l.coef, l.constant, at.tile_local, false, -1};
+  const std::vector<int64_t> none(size_t(n_axes_), 0);
+  return {at.buffer, l.coef, none, l.coef, none, l.constant, at.tile_local};
 }
 
 void Tile::store(const Statement& s, const Value& v) {

@@ -26,6 +26,7 @@ Int Tile::offset_of(const Addressing& m) const {
       i = i + Int(point_->offset[size_t(a)] * m.inside[size_t(a)]);
     } else {
       i = i + reduced_[size_t(a)] * m.value[size_t(a)];
+      if (m.chunk[size_t(a)]) i = i + Int::var(params_.begin[size_t(a)], m.chunk[size_t(a)]);
     }
   }
   return i;

@@ -23,16 +23,10 @@ void Tile::start_accumulators() {
         const int r = b_.reg("acc", integer);
         accumulators_[{int(i), p.number, u}] = r;
         point_ = &p;
-        if (!v_.first && u == 0) {
-          const Addressing m = statement_addressing(s, c_.accumulator[i]);
-          const Address where = address(m, "partial");
-          const std::string load = integer ? "vi_load_s32" : "vf_load_f32";
-          if (p.lanes == physical() || vec_reduced_)
-            put({Op{vec_reduced_ ? (integer ? "vi_bcast_s32" : "vf_bcast_f32") : load, r, false, {where}}});
-          else
-            put({Op{load + "_n", r, false, {where, Int(p.lanes)}}});
-        } else if (c_.plan.interleaved() && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
-          // the block's sums follow its panel: 4 bytes a lane, as wide as a group of four bytes
+        // partial sums are added when the tile is done: until then their lines have time to come near
+        if (!v_.first && u == 0) effect("prefetch_l1", {address(statement_addressing(s, c_.accumulator[i]), "partial")});
+        if (c_.plan.interleaved() && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
+          // the panel's sums follow it: 4 bytes a lane, as wide as a group of four bytes
           const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
           Address where = address(m, "packed");
           where.offset = where.offset + Int(m.correction);
@@ -188,11 +182,18 @@ void Tile::finish_accumulators() {
         }
       if (vec_reduced_ && vector_code()) assign(acc, horizontal(s.reduce, integer), {Reg{acc}});
       Value v{Reg{acc}, integer};
+      const Addressing m = v_.first && v_.last ? Addressing{} : statement_addressing(s, c_.accumulator[i]);
+      if (!v_.first && c_.plan.form != AtomForm::matrix) {
+        const Address where = address(m, "partial");
+        const std::string load = integer ? "vi_load_s32" : "vf_load_f32";
+        const Value before =
+            p.lanes == physical() ? pure(load, integer, {where}, "before") : pure(load + "_n", integer, {where, Int(p.lanes)}, "before");
+        assign(acc, combine(s.reduce, integer), {Reg{acc}, before.arg});
+      }
       if (!v_.last) {
-        const Addressing m = statement_addressing(s, c_.accumulator[i]);
         const Address where = address(m, "partial");
         const std::string primitive = integer ? "vi_store_s32" : "vf_store_f32";
-        if (p.lanes == physical() && !vec_reduced_)
+        if (p.lanes == physical())
           effect(primitive, {where, v.arg});
         else
           effect(primitive + "_n", {where, v.arg, Int(p.lanes)});

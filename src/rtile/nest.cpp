@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 
+#include "base/math.h"
+
 namespace rgen::rtile {
 
 using ir::Access;
@@ -50,6 +52,31 @@ Linear linearise(const std::vector<Index>& index, const std::vector<int64_t>& st
     for (const Index::Term& t : index[d].terms) l.coef[size_t(t.axis)] += strides[d] * t.coef;
   }
   return l;
+}
+BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<Index>& index, const std::vector<int64_t>& extents) {
+  const std::vector<int64_t> shape = const_sizes(tensor.shape), source = const_sizes(tensor.strides);
+  const size_t rank = shape.size();
+  BoxLayout b;
+  b.lo.resize(rank), b.count.resize(rank), b.strides.resize(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const auto [first, last] = ir::bounds(index[d], extents);
+    b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, shape[d]) - b.lo[d];
+  }
+  // trailing dimensions that lie one after the other in memory are copied as one run
+  b.run = rank - 1;
+  while (b.run > 0 && b.count[b.run] == shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * shape[b.run])
+    b.inner *= shape[b.run--];
+  for (size_t d = rank; d-- > 0;) {
+    b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];
+    if (d + 1 == b.run && d < rank) {  // rows a power of two apart would share cache sets
+      const int64_t line = 64 / size_of(tensor.dtype);
+      int64_t row = round_up(b.inner * b.count[b.run], line);
+      if (row * size_of(tensor.dtype) % 512 == 0) row += line;
+      b.strides[d] = row;
+    }
+  }
+  b.elements = b.run == 0 ? b.inner * b.count[0] : b.strides[0] * b.count[0];
+  return b;
 }
 std::vector<int> guarded_dims(const ir::TensorProgram& program, const Access& access, const std::vector<int64_t>& extents) {
   std::vector<int> dims;

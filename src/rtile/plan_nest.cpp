@@ -79,8 +79,8 @@ class Planner {
                   c_.profile.name);
     // the register tiles that compute fastest go on to loops and placement
     std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
-    const double limit = tiles_.front().us * 1.25;
-    if (tiles_.size() > kTiles) tiles_.resize(kTiles);
+    const double limit = tiles_.front().us * (1 + 0.25 * c_.breadth);
+    if (tiles_.size() > kTiles * size_t(c_.breadth)) tiles_.resize(kTiles * size_t(c_.breadth));
     for (const Scored& t : tiles_)
       if (t.us <= limit || &t == &tiles_.front()) enumerate_loops(t.plan);
     std::stable_sort(plans_.begin(), plans_.end(), faster);
@@ -213,22 +213,19 @@ class Planner {
       const auto& o = facts_.operands[i];
       bool by_reduced = false, by_output = false;
       for (int a = 0; a < n_; ++a) (reduced(a) ? by_reduced : by_output) |= o.coef[size_t(a)] != 0;
-      if (c_.prepackable[size_t(o.tensor)] && o.guards.empty() && by_reduced && by_output &&
-          !(reduced(vec) && o.coef[size_t(vec)] != 0 && o.coef[size_t(vec)] == 1))
+      if (c_.prepackable[size_t(o.tensor)] && o.guards.empty() && by_reduced && by_output)
         p.operands.change(i, [](Operand& x) { x.placement = Placement::prepack; });
     }
-    std::vector<NestPlan> forms{p};
-    if (con) {  // the reduced axis along which the activations are contiguous innermost
-      NestPlan q = p;
+    if (con) {  // the reduced axis along which the activations are contiguous innermost: few lines are walked at a time
       const auto stride = [&](int a) {
         int64_t sum = 0;
         for (size_t i = 0; i < facts_.reads; ++i)
-          if (q.operands[i].placement == Placement::direct) sum += std::abs(facts_.operands[i].coef[size_t(a)]);
-        return a == q.vec ? -1 : sum;
+          if (p.operands[i].placement == Placement::direct) sum += std::abs(facts_.operands[i].coef[size_t(a)]);
+        return a == vec ? -1 : sum;
       };
-      std::stable_sort(q.reduce_order.begin(), q.reduce_order.end(), [&](int a, int b) { return stride(a) > stride(b); });
-      if (q.reduce_order != p.reduce_order) forms.push_back(std::move(q));
+      std::stable_sort(p.reduce_order.begin(), p.reduce_order.end(), [&](int a, int b) { return stride(a) > stride(b); });
     }
+    std::vector<NestPlan> forms{p};
     if (con && !reduced(vec)) add_group_form(forms, p, *con);
     for (NestPlan& f : forms) {
       // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows
@@ -419,6 +416,8 @@ class Planner {
   }
   /// Accumulator tiles, and one tile for every row and column of them.
   bool fits_tiles(const NestPlan& p) const {
+    for (int x = 0; x < n_; ++x)  // one panel of b serves all rows
+      if (!reduced(x) && x != p.vec && facts_.operands[size_t(p.operand_b)].coef[size_t(x)] != 0 && p.tile[size_t(x)].hi > 1) return false;
     std::vector<int64_t> size(size_t(n_), 1);
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) size[size_t(a)] = p.tile[size_t(a)].hi;
@@ -528,7 +527,7 @@ class Planner {
           finish(std::move(p));
         }
     std::stable_sort(plans_.begin() + std::ptrdiff_t(before), plans_.end(), faster);
-    const size_t kept = std::min<size_t>(plans_.size(), before + kLoops);
+    const size_t kept = std::min<size_t>(plans_.size(), before + kLoops * size_t(c_.breadth));
     for (size_t i = before; i < kept; ++i)
       for (size_t k = 1; k < splits.size(); ++k) {
         NestPlan p = plans_[i];

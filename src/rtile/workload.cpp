@@ -120,6 +120,9 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   for (const Operand& o : collect_operands(nest)) {
     auto x = facts_of(program, nest, o.access.tensor, o.access.index);
     x.guards = guarded_dims(program, o.access, nest.full_extents());
+    const ir::Tensor& tensor = program[o.access.tensor];
+    if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1)
+      x.box_coef = linearise(o.access.index, box_layout(tensor, o.access.index, nest.full_extents()).strides, int(nest.axes.size())).coef;
     bool inner = false;
     for (const Statement& s : nest.inner)
       ir::for_each_access(*s.value, [&](const ir::Access& a) { inner |= a.tensor == o.access.tensor && a.index == o.access.index; });
@@ -473,10 +476,10 @@ class Counter {
     double lost = 0;
     for (size_t i = 0; i < facts_.reads; ++i) {
       const auto& o = facts_.operands[i];
-      if (!o.inner || plan_.operands[i].placement != Placement::direct) continue;
+      if (!o.inner || plan_.operands[i].placement == Placement::prepack) continue;
       double ways = 0;
       for (size_t a = 0; a < n_; ++a) {
-        const int64_t stride = std::abs(o.coef[a]) * o.element_bytes;
+        const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
         if (stride < level.line_bytes || covered[a] <= 1) continue;
         const int64_t places = way / std::gcd(stride, way);
         ways = std::max(ways, std::ceil(double(covered[a]) / double(places)));
@@ -514,27 +517,39 @@ class Counter {
     return std::min(65536.0, std::max(64.0, run * o.element_bytes));
   }
 
-  /// Rows of a tile that fall into the same sets of the first-level cache are fetched again at every step.
+  /// Lines that one unrolled body reads along other axes than the contiguous one come back at the next steps; where too many of them
+  /// fall into the same sets of the first-level cache, they are fetched again at every step.
   double conflict_bytes(size_t i) const {
     const auto& o = facts_.operands[i];
-    if (o.is_store || !o.inner || plan_.operands[i].placement != Placement::direct) return 0;
     const hw::MemoryLevel& l1 = c_.profile.levels[0];
-    if (l1.ways <= 0) return 0;
+    if (o.is_store || !o.inner || plan_.operands[i].placement == Placement::prepack || l1.ways <= 0) return 0;
     const int64_t way = l1.capacity_bytes / l1.ways;
-    double worst = 0;
-    for (size_t a = 0; a < n_; ++a) {
-      if (reduced(a) || int(a) == plan_.vec || mean_[a] <= 1) continue;
-      const int64_t stride = std::abs(o.coef[a]) * o.element_bytes;
-      if (stride < l1.line_bytes) continue;
-      int64_t rows = 1;  // rows until the sets repeat
-      for (int64_t at = stride % way; at != 0 && rows < 64; at = (at + stride) % way) ++rows;
-      const double per_set = mean_[a] / double(rows);
-      if (per_set + 2 > l1.ways) worst = std::max(worst, mean_[a]);
-    }
+    std::vector<int64_t> lines{0};
     double steps = 1;
-    for (size_t a = 0; a < n_; ++a)
+    for (size_t a = 0; a < n_; ++a) {
       if (reduced(a)) steps *= trips_[a];
-    return worst * steps * calls_ * l1.line_bytes;
+      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? unroll_[a] : int64_t(std::ceil(mean_[a]));
+      const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
+      if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024) continue;
+      const size_t before = lines.size();
+      for (int64_t k = 1; k < size; ++k)
+        for (size_t l = 0; l < before; ++l) lines.push_back(lines[l] + k * stride);
+      distinct(lines);
+    }
+    const double count = double(lines.size());
+    for (int64_t& l : lines) l = l % way / l1.line_bytes;
+    distinct(lines);
+    if (count / double(lines.size()) + 2 <= l1.ways) return 0;
+    return count * steps * calls_ * l1.line_bytes;
+  }
+  static void distinct(std::vector<int64_t>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+  /// Elements between neighbours along each axis, where the plan puts the operand.
+  const std::vector<int64_t>& placed_coef(size_t i) const {
+    const auto& o = facts_.operands[i];
+    return plan_.operands[i].placement == Placement::box && !o.box_coef.empty() ? o.box_coef : o.coef;
   }
 
   /// Padded copies made before the nest.

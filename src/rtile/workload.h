@@ -13,6 +13,7 @@ struct PlanContext {
   int sharers = 1;                ///< workers active at once (a fused group's nests run inside its tasks)
   std::vector<int> home;          ///< per tensor: memory level (index into Profile::levels) where it waits between uses
   std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
+  int breadth = 1;                ///< ConstructOptions::breadth
 };
 
 /// Facts about a nest that every plan of it shares; computed once.
@@ -21,6 +22,7 @@ struct NestFacts {
     int tensor = 0, element_bytes = 4;
     bool affine = true;
     std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
+    std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
     std::vector<int64_t> shape;
     std::vector<int> guards;  ///< dimensions that can leave the tensor
