@@ -36,7 +36,7 @@ class Tile {
   Tile(NestContext& c, const TileParams& params, const TileVariant& v)
       : c_(c), b_(c.builder), params_(params), v_(v), n_axes_(int(c.nest.axes.size())), W_(c.plan.lanes), vec_(c.plan.vec) {
     vec_reduced_ = c.nest.axes[size_t(vec_)].reduced;
-    reduced_.assign(size_t(n_axes_), Int(0));
+    for (int begin : params.begin) reduced_.push_back(begin >= 0 ? Int::var(begin) : Int(0));
     scopes_.emplace_back();
     enumerate_points();
   }
