@@ -11,11 +11,28 @@
 
 namespace rgen::emit {
 
+/// Bytes to which every argument of a CUDA kernel is aligned (cudaMalloc: 256).
+constexpr int kCudaAlignment = 16;
+
+/// One kernel of a CUDA program: `grid` × `block` threads, one dimension each.
+struct Launch {
+  struct Arg {
+    int tensor = -1;         ///< position among inputs, then outputs (a prepacked input's slot: its packed buffer)
+    int64_t workspace = -1;  ///< else: bytes from the workspace's start
+  };
+  std::string symbol;
+  int64_t grid = 1;
+  int block = 32;
+  int64_t shared_bytes = 0;
+  std::vector<Arg> args;  ///< pointers, in the kernel's order; of a prepack kernel none: it takes (src, dst)
+};
+
 struct PrepackEntry {
-  int input;
+  int input;  ///< position among the program's inputs
   std::string symbol;
   int64_t bytes;
-};  ///< `input`: position among the program's inputs
+  Launch launch = {};  ///< CUDA: how the kernel `symbol` is started
+};
 
 struct Emitted {
   std::string source;              ///< a complete translation unit
@@ -25,6 +42,7 @@ struct Emitted {
   std::string isa;                 ///< manifest's "isa": features that the kernel executes
   int64_t workspace_bytes = 0;
   std::vector<PrepackEntry> prepack;
+  std::vector<Launch> launches;  ///< CUDA: in order, each after the one before is done
 };
 
 struct CppOptions {
@@ -32,6 +50,9 @@ struct CppOptions {
 };
 Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile,
                  const CppOptions& options = {});
+
+/// Emitted::launches say how the kernels are started. Throws Error{unsupported} for a profile whose vectors are no warps.
+Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile);
 
 struct Backend {
   std::string_view target;  ///< "cpp", "cuda", "llvm"

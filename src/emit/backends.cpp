@@ -10,7 +10,7 @@ static Emitted cpp(const ir::TensorProgram& program, const rtile::Candidate& can
 }
 
 std::span<const Backend> backends() {
-  static constexpr std::array<Backend, 1> table{{{"cpp", hw::Profile::Kind::cpu, cpp}}};
+  static constexpr std::array<Backend, 2> table{{{"cpp", hw::Profile::Kind::cpu, cpp}, {"cuda", hw::Profile::Kind::gpu, emit_cuda}}};
   return table;
 }
 

@@ -30,6 +30,7 @@ struct Prelude {
 /// First match wins: what a vector unit does best itself stands before what is written for all.
 std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
   constexpr std::array<std::string_view, 4> unit = {"avx512", "avx2", "neon", "portable"};
+  if (simd == Simd::cuda) return {"cuda"};
   std::vector<std::string_view> files = {"common", unit[static_cast<size_t>(simd)]};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
   for (std::string_view shared : {"arithmetic", "memory_loads", "memory_stores", "dot", "math"}) files.push_back(shared);
@@ -130,6 +131,8 @@ const Prelude& prelude_of(Simd simd, bool emulate_amx = false) {
       return read_once<Simd::neon, false>();
     case Simd::portable:
       return read_once<Simd::portable, false>();
+    case Simd::cuda:
+      return read_once<Simd::cuda, false>();
   }
   throw Error(ErrorCode::internal, "unknown vector unit");
 }
@@ -167,7 +170,7 @@ std::vector<std::string> features(Simd simd, const std::set<std::string>& used, 
 
 }  // namespace
 
-int lanes(Simd simd) { return simd == Simd::avx512 ? 16 : simd == Simd::avx2 ? 8 : 4; }
+int lanes(Simd simd) { return simd == Simd::avx512 ? 16 : simd == Simd::avx2 ? 8 : simd == Simd::cuda ? 32 : 4; }
 
 bool prelude_has(Simd simd, const std::string& name) { return prelude_of(simd).position.count(name) != 0; }
 

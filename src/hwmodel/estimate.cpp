@@ -10,7 +10,8 @@ namespace {
 /// Cache misses that one core has under way at once: a share of every stretch's first latency is exposed.
 constexpr double kMissesInFlight = 10;
 
-double compute_ns(const Workload& w, const Profile& p) {
+/// Throughput of the instructions, and a dependency chain beside it.
+double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // multiply-adds and the vector functions compete for the same ports
   double vector_ns = 0;
   for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns;
@@ -19,7 +20,7 @@ double compute_ns(const Workload& w, const Profile& p) {
   const double issue = w.instructions / (p.issue_width * p.ghz);
   // resources used near their limits at the same time get in each other's way: a smooth maximum (at most 2 of them: +12 %)
   double sum = 0;
-  for (double t : {vector_ns, loads, stores, issue, w.chain_steps * w.chain_latency_ns}) sum += std::pow(t, 6);
+  for (double t : {vector_ns, loads, stores, issue, chain_ns}) sum += std::pow(t, 6);
   return std::pow(sum, 1.0 / 6);
 }
 
@@ -27,7 +28,7 @@ double compute_ns(const Workload& w, const Profile& p) {
 
 Estimate estimate(const Workload& w, const Profile& p) {
   Estimate e;
-  e.compute_us = compute_ns(w, p) / 1e3;
+  e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;
   // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
   double longest = e.compute_us, exposed = 0;
   e.bound = "compute";
@@ -43,6 +44,55 @@ Estimate estimate(const Workload& w, const Profile& p) {
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = longest + exposed + e.overhead_us;
   if (w.workers > 1 && e.overhead_us > longest + exposed) e.bound = "parallel";
+  return e;
+}
+
+int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& p) {
+  const Profile::Gpu& g = p.gpu;
+  if (block_threads > g.max_threads_per_block || registers > g.max_registers_per_thread || shared_bytes > g.smem_per_block) return 0;
+  const int warps = (block_threads + g.warp - 1) / g.warp;
+  const int per_warp = (registers * g.warp + 255) / 256 * 256;  // registers are handed out in pieces of 256
+  int blocks = std::min(g.max_blocks_per_sm, g.max_threads_per_sm / (warps * g.warp));
+  blocks = std::min(blocks, g.registers_per_sm / (per_warp * warps));
+  if (shared_bytes > 0) blocks = int(std::min<int64_t>(blocks, g.smem_per_sm / shared_bytes));
+  return blocks;
+}
+
+Estimate estimate(const GpuWorkload& w, const Profile& p) {
+  Estimate e;
+  const int resident = resident_blocks(w.block_tasks * p.gpu.warp, w.registers, 0, p);
+  if (resident == 0 || p.levels.size() != 3) {
+    e.us = INFINITY, e.bound = "compute", e.level_us.assign(p.levels.size(), 0);
+    return e;
+  }
+  const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
+  const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
+  const int sharers = int(std::min<double>(blocks, p.cores));
+  // a task's loads wait for the level that they come from, on average; the other resident warps fill the gap
+  const double near_bytes = w.block_tasks * w.task.levels[0].read_bytes;
+  const double from_l2 = std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
+  const double from_dram = std::min(1.0, w.dram_read_bytes / std::max(1.0, blocks * w.block_read_bytes));
+  const double latency = near.latency_ns + from_l2 * (l2.latency_ns + from_dram * dram.latency_ns);
+  const double alone = w.rounds * latency + w.task.chain_steps * w.task.chain_latency_ns;
+  const double issue = issue_ns(w.task, p, 0);
+  const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
+    return std::max(std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers) * p.gpu.schedulers * issue, alone);
+  };
+  const double full = std::floor(busiest / resident), rest = busiest - full * resident;
+  const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);
+  e.compute_us = time / 1e3;
+  e.level_us = {busiest * (near_bytes / near.read_gbs(1) + w.block_tasks * w.task.levels[0].write_bytes / near.write_gbs(1)) / 1e3,
+                busiest * (w.block_read_bytes / l2.read_gbs(sharers) + w.block_write_bytes / l2.write_gbs(sharers)) / 1e3,
+                (w.dram_read_bytes / dram.read_gbs(sharers) + w.dram_write_bytes / dram.write_gbs(sharers)) / sharers / 1e3};
+  double longest = e.compute_us, exposed = 0;
+  e.bound = busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute";
+  for (size_t i = 0; i < 3; ++i) {
+    const double hidden = e.level_us[i] * (1 - p.levels[i].overlap);
+    exposed += e.level_us[i] * p.levels[i].overlap;
+    if (hidden > longest) longest = hidden, e.bound = p.levels[i].name;
+  }
+  e.overhead_us = p.call_us;
+  e.us = longest + exposed + e.overhead_us;
   return e;
 }
 

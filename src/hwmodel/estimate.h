@@ -41,6 +41,22 @@ struct Estimate {
   double overhead_us = 0;        ///< fork, join, call, entries of the tile code
   std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
 };
+/// A launch on a GPU: tasks of one warp each, `block_tasks` of them in a thread block. Levels are those of a GPU's profile: shared memory
+/// (and the first-level cache with it), L2, DRAM.
+struct GpuWorkload {
+  Workload task;  ///< of one warp
+  int64_t tasks = 1;
+  int block_tasks = 1;
+  int registers = 32;                                  ///< of a thread
+  double rounds = 1;                                   ///< of loads that wait for those before, in a task
+  double block_read_bytes = 0, block_write_bytes = 0;  ///< between a block and L2
+  double dram_read_bytes = 0, dram_write_bytes = 0;    ///< of the whole launch
+};
+/// Blocks of a launch that an SM holds at once; 0: it cannot hold one. (CUDA C++ Programming Guide, occupancy.)
+int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& profile);
+///   T = max(waves of resident blocks: the larger of issue and latency, L2, DRAM) + launch;   `bound` may also be "latency"
+Estimate estimate(const GpuWorkload& workload, const Profile& profile);
+
 /// Post: us is monotone: it never grows when a bandwidth or a rate of the profile grows.
 Estimate estimate(const Workload& workload, const Profile& profile);
 

@@ -125,7 +125,8 @@ struct Region {
   int proc;
   int64_t tasks;
   std::string comment;
-};  ///< proc(task)
+  int block_tasks = 1;  ///< rtile::NestPlan::block_tasks
+};                      ///< proc(task)
 struct Prepack {
   int input;
   int buffer_in, buffer_out;

@@ -115,7 +115,7 @@ class ProgramLowering {
     NestContext c = context(g.group.nests[n], g.nests[n], prefix);
     place_operands(c);
     const int proc = lower_nest(c);
-    result_.regions.push_back({proc, g.nests[n].tasks(), ""});
+    result_.regions.push_back({proc, g.nests[n].tasks(), "", g.nests[n].block_tasks});
   }
 
   /// Tiles of the shared axes dealt out to the tasks; each tile runs all nests in order.

@@ -78,6 +78,10 @@ class NestLowering {
         part = Int::var(q), rest = Int::var(r);
       }
       const int64_t blocks = tile(a).blocks;
+      if (parts == blocks) {
+        begin_[size_t(a)] = part, end_[size_t(a)] = part + Int(1);
+        continue;
+      }
       const int lo = b_.variable(name(a) + "_from", 0, blocks), hi = b_.variable(name(a) + "_to", 0, blocks);
       put({LetInt{LetInt::Op::floor_div, lo, part * blocks, Int(parts)}});
       put({LetInt{LetInt::Op::floor_div, hi, part * blocks + Int(blocks), Int(parts)}});
@@ -124,7 +128,7 @@ class NestLowering {
     const Blocking& t = tile(a);
     const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
     const int start = b_.variable(name(a), 0, t.start(t.blocks - 1));
-    in_loop(block, begin_[x], end_[x], 1, [&] {
+    const auto inside = [&] {
       // start(b) = (b·hi − max(0, b − n_hi))·unit
       Int at = Int::var(block, t.hi * t.unit);
       if (t.ragged()) {
@@ -136,7 +140,13 @@ class NestLowering {
       params_.start[x] = start, params_.block[x] = block;
       loops(i + 1);
       params_.start[x] = params_.block[x] = -1;
-    });
+    };
+    if (end_[x] - begin_[x] == Int(1)) {  // a part of one block
+      put({LetInt{LetInt::Op::value, block, begin_[x], Int(0)}});
+      inside();
+    } else {
+      in_loop(block, begin_[x], end_[x], 1, inside);
+    }
   }
 
   // ---- which copy of the tile ----

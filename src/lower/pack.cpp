@@ -293,7 +293,7 @@ void lower_box(NestContext& c, int operand) {
   }
   p.body.push_back({For{row, Int::var(first), Int::var(last), 1, per_row}});
   const int proc = b.proc(std::move(p));
-  b.program.regions.push_back({proc, tasks, "pad " + tensor.name});
+  b.program.regions.push_back({proc, tasks, "pad " + tensor.name, c.plan.block_tasks});
 }
 
 void place_operands(NestContext& c) {

@@ -29,7 +29,6 @@ class Constructor {
         breadth_(std::max(1, o.breadth)) {
     if (!program.is_static())
       throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
-    if (profile.kind != hw::Profile::Kind::cpu) throw Error(ErrorCode::unsupported, "no construction for GPU profiles yet", profile.name);
   }
 
   std::vector<Candidate> run() {
@@ -37,7 +36,7 @@ class Constructor {
     homes(nests);
     std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false), false);
     const std::vector<Group> fused = build_groups(program_, nests, true);
-    if (fused.size() < nests.size())
+    if (fused.size() < nests.size() && profile_.kind == hw::Profile::Kind::cpu)  // a GPU's tiles would pass through memory all the same
       for (auto& p : assemble(fused, true)) programs.push_back(std::move(p));
     if (programs.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program_.name + "' fits this hardware", profile_.name);
     std::vector<Candidate> all;

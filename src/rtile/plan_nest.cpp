@@ -80,7 +80,8 @@ class Planner {
     // the register tiles that compute fastest go on to loops and placement
     std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
     const double limit = tiles_.front().us * (1 + 0.25 * c_.breadth);
-    if (tiles_.size() > kTiles * size_t(c_.breadth)) tiles_.resize(kTiles * size_t(c_.breadth));
+    const size_t most = (gpu() ? 4 * kTiles : kTiles) * size_t(c_.breadth);  // a GPU's tiles have few loops to go with
+    if (tiles_.size() > most) tiles_.resize(most);
     for (const Scored& t : tiles_)
       if (t.us <= limit || &t == &tiles_.front()) enumerate_loops(t.plan);
     std::stable_sort(plans_.begin(), plans_.end(), faster);
@@ -111,6 +112,7 @@ class Planner {
   std::vector<Scored> tiles_;
   std::vector<NestPlan> plans_;
 
+  bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
   bool reduced(int a) const { return nest_.axes[size_t(a)].reduced; }
   int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
 
@@ -239,7 +241,7 @@ class Planner {
       const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();
       if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
       if (!must) finish_start(all, f);
-      if (!boxable.empty()) {
+      if (!boxable.empty() && (must || !gpu())) {  // a GPU's lanes check bounds at little cost
         for (size_t i : boxable) f.operands.change(i, [](Operand& x) { x.placement = Placement::box; });
         finish_start(all, f);
       }
@@ -341,11 +343,26 @@ class Planner {
     return s;
   }
 
+  /// Of many sizes, on a GPU: those next to powers of two and their halves between. Its tiles are larger, and no longer depend on each row.
+  std::vector<int64_t> thinned(std::vector<int64_t> all) const {
+    if (!gpu() || all.size() <= 6) return all;
+    std::vector<int64_t> some;
+    for (int64_t target : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
+      for (int64_t s : all)
+        if (s >= target) {
+          if (some.empty() || some.back() != s) some.push_back(s);
+          break;
+        }
+    return some;
+  }
+
   void enumerate_tiles(const Start& s) {
     const int vec = s.plan.vec;
-    const int registers = c_.profile.vector_registers;
-    // without a reduction there is nothing to accumulate: a few independent vectors are enough
-    const int64_t most = nest_.has_reduction() ? registers : std::max<int64_t>(9, s.tile_size);
+    // of a GPU's many registers, most are better spent on more warps
+    const int registers = gpu() ? std::min(128, c_.profile.vector_registers) : c_.profile.vector_registers;
+    // where there is nothing to accumulate (and on a GPU wherever there is no product) a few independent vectors are enough
+    const bool accumulates = nest_.has_reduction() && (!gpu() || facts_.products > 0);
+    const int64_t most = accumulates ? registers : std::max<int64_t>(9, s.tile_size);
     std::vector<int> others;
     for (int a = 0; a < n_; ++a)
       if (!reduced(a) && a != vec && a != s.tile_axis && extent(a) > 1) others.push_back(a);
@@ -360,7 +377,7 @@ class Planner {
       consider(p);
       for (int a : others) {
         const bool rows = p.form == AtomForm::matrix;
-        for (int64_t u : sizes(extent(a), rows ? 48 : (most - 1) / per)) {
+        for (int64_t u : thinned(sizes(extent(a), rows ? 48 : (most - 1) / per))) {
           if (u == 1) continue;
           NestPlan q = p;
           q.tile[size_t(a)] = Blocking(extent(a), 1, u);
@@ -384,7 +401,7 @@ class Planner {
   void consider(NestPlan p) {
     if (p.form == AtomForm::matrix && !fits_tiles(p)) return;
     if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
-    const int registers = c_.profile.vector_registers;
+    const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
     if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
     unroll(p);
     score(p);
@@ -397,6 +414,11 @@ class Planner {
   }
   void score(const NestPlan& p) {
     NestPlan alone = p;
+    if (gpu()) {
+      launch(alone, outputs(), 4);
+      tiles_.push_back({p, alone.estimate.us});
+      return;
+    }
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) alone.loops.push_back({a, 1});
     PlanContext local = c_;
@@ -434,7 +456,7 @@ class Planner {
   void unroll(NestPlan& p) const {
     if (p.reduce_order.empty()) return;
     const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
-    int64_t budget = std::max<int64_t>(1, 96 / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
+    int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
     const int last = p.reduce_order.back();
     if (last == p.vec) return;
     // small windows are unrolled whole, innermost first, so that neighbours share their loads
@@ -464,7 +486,59 @@ class Planner {
     });
   }
 
+  std::vector<int> outputs() const {
+    std::vector<int> all;
+    for (int a = 0; a < n_; ++a)
+      if (!reduced(a)) all.push_back(a);
+    return all;
+  }
+
+  /// The vector axis outside or inside the other block loops.
+  std::vector<std::vector<int>> loop_orders(const NestPlan& base) const {
+    if (reduced(base.vec)) return {outputs()};
+    std::vector<std::vector<int>> orders;
+    std::vector<int> rest;
+    for (int a : outputs())
+      if (a != base.vec) rest.push_back(a);
+    auto inside = rest;
+    inside.push_back(base.vec);
+    orders.push_back(inside);
+    if (!rest.empty()) {
+      auto outside = std::vector<int>{base.vec};
+      outside.insert(outside.end(), rest.begin(), rest.end());
+      orders.push_back(outside);
+      if (rest.size() > 1) {  // outermost of the rest (batch, lanes) stays outside
+        std::vector<int> middle{rest[0], base.vec};
+        middle.insert(middle.end(), rest.begin() + 1, rest.end());
+        orders.push_back(middle);
+      }
+    }
+    return orders;
+  }
+
+  /// On a GPU every tile is a task: blocks of neighbouring ones, in the order of the axes.
+  void launch(NestPlan& p, const std::vector<int>& order, int block_tasks) const {
+    p.loops.clear(), p.parallel.clear();
+    for (int a : order) {
+      p.loops.push_back({a, 1});
+      if (p.tile[size_t(a)].blocks > 1) p.parallel.push_back({a, p.tile[size_t(a)].blocks});
+    }
+    p.block_tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
+    p.estimate = hw::estimate(gpu_workload(nest_, facts_, p, c_), c_.profile);
+  }
+  void enumerate_launches(const NestPlan& base) {
+    for (const auto& order : loop_orders(base))
+      for (int warps : {1, 2, 4, 8, 16}) {
+        if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
+        NestPlan p = base;
+        launch(p, order, warps);
+        plans_.push_back(std::move(p));
+        if (plans_.back().tasks() <= warps) break;
+      }
+  }
+
   void enumerate_loops(const NestPlan& base) {
+    if (gpu()) return enumerate_launches(base);
     std::vector<std::vector<Loop>> chunkings{{}};
     if (nest_.has_reduction() && contraction(nest_) && !reduced(base.vec) && sums_contiguous(base.vec)) {
       // chunks of the reduction whose panels stay in a near cache: leading reduced axes one value at a time, or pieces of the last
@@ -488,33 +562,9 @@ class Planner {
         if (extent(a) > 1) prefix.push_back({a, 1});
       }
     }
-    std::vector<int> outputs;
-    for (int a = 0; a < n_; ++a)
-      if (!reduced(a)) outputs.push_back(a);
-    // the vector axis outside or inside the other block loops
-    std::vector<std::vector<int>> orders;
-    if (reduced(base.vec)) {
-      orders.push_back(outputs);
-    } else {
-      std::vector<int> rest;
-      for (int a : outputs)
-        if (a != base.vec) rest.push_back(a);
-      auto inside = rest;
-      inside.push_back(base.vec);
-      orders.push_back(inside);
-      if (!rest.empty()) {
-        auto outside = std::vector<int>{base.vec};
-        outside.insert(outside.end(), rest.begin(), rest.end());
-        orders.push_back(outside);
-        if (rest.size() > 1) {  // outermost of the rest (batch, lanes) stays outside
-          std::vector<int> middle{rest[0], base.vec};
-          middle.insert(middle.end(), rest.begin() + 1, rest.end());
-          orders.push_back(middle);
-        }
-      }
-    }
     // loops with the best balanced split first; the best of them then with every other
-    const auto splits = parallel_options(base, outputs);
+    const auto orders = loop_orders(base);
+    const auto splits = parallel_options(base, outputs());
     const size_t before = plans_.size();
     for (const auto& order : orders)
       for (const auto& chunks : chunkings)

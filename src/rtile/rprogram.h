@@ -94,6 +94,7 @@ struct NestPlan {
   std::vector<int> reduce_order;   ///< loops inside the register tile, outermost first; the last one is unrolled
   bool window = false;             ///< values loaded for one unrolled step of the reduction are kept for the next ones
   std::vector<Parallel> parallel;  ///< outermost; empty = serial
+  int block_tasks = 1;             ///< neighbouring tasks that run together: warps of a GPU's thread block
   AtomForm form = AtomForm::vector;
   std::shared_ptr<const hw::Atom> atom;  ///< a copy: plans outlive the profile
   int k_axis = -1;                       ///< group and matrix: the axis whose neighbours one instruction multiplies

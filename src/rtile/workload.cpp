@@ -339,6 +339,8 @@ class Counter {
         stride == 2 ? function("shuffle", n) : function("gather", n);
         loads += n, extra += n;
       }
+      // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
+      if (c_.profile.kind == hw::Profile::Kind::gpu && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
       // a border tile checks each access, and waits for the branch
@@ -382,6 +384,17 @@ class Counter {
       w_.chain_latency_ns = latency;
     }
     w_.call_overheads = (calls_ * 12 + border_) / c_.profile.ghz;
+  }
+
+  /// Elements of a broadcast operand that one load brings.
+  int64_t merged(const NestFacts::OperandFacts& o) const {
+    if (plan_.reduce_order.empty()) return 1;
+    const size_t last = size_t(plan_.reduce_order.back());
+    const int64_t most = 16 / o.element_bytes;
+    if (o.coef[last] != 1 || !o.guards.empty() || unroll_[last] % most != 0) return 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (a != last && o.coef[a] % most != 0) return 1;
+    return most;
   }
 
   /// Cycles of one bounds check: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op cache, the

@@ -43,6 +43,10 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
 /// Vector registers that the tile needs at once.
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
 
+/// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a
+/// block share what they read through the first-level cache, those of a wave through L2.
+hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+
 /// The busiest worker's workload.
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
 

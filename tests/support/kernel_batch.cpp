@@ -106,6 +106,34 @@ int main() {
 
 std::string namespace_of(size_t kernel) { return "kernel_" + std::to_string(kernel); }
 
+/// C entries for the kernels of a CUDA program, which the shim executes: each call under the next schedule, copies eager and lazy in turn.
+std::string shim_entries(const emit::Emitted& code) {
+  std::ostringstream o;
+  const auto launch = [&](const emit::Launch& l, const std::string& args) {
+    o << "  {\n    void* const list[] = {" << args << "};\n    const gpu_shim::Result r = gpu_shim::launch_pointers((const void*)&"
+      << l.symbol << ", " << l.grid << ", " << l.block << ", " << l.shared_bytes
+      << ", list, int(sizeof list / sizeof *list), options);\n    if (!r.ok()) return fprintf(stderr, \"%s\\n\", r.error), 1;\n  }\n";
+  };
+  for (const emit::PrepackEntry& p : code.prepack) {
+    o << "extern \"C\" int " << p.symbol << "_entry(const void* src, void* dst) {\n  const gpu_shim::Options options;\n";
+    launch(p.launch, "const_cast<void*>(src), dst");
+    o << "  return 0;\n}\n";
+  }
+  o << "extern \"C\" int " << code.symbol
+    << "(void* const* args, const int64_t*, void* workspace, const void*) {\n  static int calls = 0;\n"
+    << "  gpu_shim::Options options;\n  options.schedule = gpu_shim::kSchedules[calls % 4];\n"
+    << "  options.copies = calls++ % 2 ? gpu_shim::Copies::lazy : gpu_shim::Copies::eager;\n";
+  for (const emit::Launch& l : code.launches) {
+    std::string args;
+    for (const emit::Launch::Arg& a : l.args)
+      args += (args.empty() ? "" : ", ") +
+              (a.tensor >= 0 ? "args[" + std::to_string(a.tensor) + "]" : "static_cast<char*>(workspace) + " + std::to_string(a.workspace));
+    launch(l, args);
+  }
+  o << "  (void)workspace;\n  return 0;\n}\n";
+  return o.str();
+}
+
 }  // namespace
 
 std::vector<Problem> make_problems(const std::vector<ProgramPtr>& programs) {
@@ -122,7 +150,9 @@ std::vector<Problem> make_problems(const std::vector<ProgramPtr>& programs) {
 
 void KernelBatch::add(const Problem& problem, const hw::Profile& profile, int threads, int rank, const emit::CppOptions& options) {
   const auto candidates = rtile::construct(*problem.program, profile, {threads, rank + 1});
-  Kernel k{&problem, emit::emit_cpp(*problem.program, candidates.back(), profile, options), ""};
+  const rtile::Candidate& plan = candidates.back();
+  const bool gpu = profile.kind == hw::Profile::Kind::gpu;
+  Kernel k{&problem, gpu ? emit::emit_cuda(*problem.program, plan, profile) : emit::emit_cpp(*problem.program, plan, profile, options), ""};
   for (const Kernel& other : kernels_)
     if (other.code.symbol == k.code.symbol) return;
   k.label = problem.program->name + " on " + profile.name + ", " + std::to_string(threads) + " threads, rank " + std::to_string(rank);
@@ -165,6 +195,10 @@ std::string KernelBatch::part(size_t first, size_t last) const {
         body << line << '\n';
       }
     }
+    if (kernels_[i].code.extension == ".cu") {
+      body << shim_entries(kernels_[i].code);
+      includes.insert({"#include <stdio.h>", "#include \"gpu_shim.h\""});
+    }
     body << "}\n";
   }
   std::string text;
@@ -185,8 +219,9 @@ std::string KernelBatch::table() const {
     std::vector<std::string> prepack(p.inputs.size(), "nullptr"), packed(p.inputs.size(), "0");
     declarations << "};\n";
     for (const emit::PrepackEntry& e : code.prepack) {
-      declarations << "extern \"C\" int " << e.symbol << "(const void*, void*);\n";
-      prepack[size_t(e.input)] = e.symbol, packed[size_t(e.input)] = std::to_string(e.bytes);
+      const std::string entry = e.symbol + (code.extension == ".cu" ? "_entry" : "");
+      declarations << "extern \"C\" int " << entry << "(const void*, void*);\n";
+      prepack[size_t(e.input)] = entry, packed[size_t(e.input)] = std::to_string(e.bytes);
     }
     const auto list = [&](const std::string& type, const std::string& name, const std::vector<std::string>& all) {
       declarations << "static " << type << " " << name << id << "[] = {";
@@ -204,7 +239,9 @@ std::string KernelBatch::table() const {
 
 /// What the kernels ask of the compiler, together: each flag once, the extensions of -march joined.
 std::vector<std::string> KernelBatch::kernel_flags() const {
-  std::vector<std::string> flags{"-std=c++17", "-w"};
+  const bool cuda = std::any_of(kernels_.begin(), kernels_.end(), [](const Kernel& k) { return k.code.extension == ".cu"; });
+  std::vector<std::string> flags{cuda ? "-std=c++20" : "-std=c++17", "-w"};
+  if (cuda) flags.push_back("-I" RGEN_TEST_SUPPORT_DIR);
   std::string march;
   for (const Kernel& k : kernels_)
     for (const std::string& f : k.code.flags) {
@@ -251,6 +288,14 @@ std::vector<std::string> KernelBatch::failures(const Toolchain& toolchain) const
     if (running.size() == 2) wait();
   }
   wait();
+  const bool cuda = std::any_of(kernels_.begin(), kernels_.end(), [](const Kernel& k) { return k.code.extension == ".cu"; });
+  if (cuda) {
+    std::ifstream shim(RGEN_TEST_SUPPORT_DIR "/gpu_shim.cpp");
+    std::ostringstream text;
+    text << shim.rdbuf();
+    if (std::string e = compile(text.str(), "shim"); !e.empty()) errors.push_back(e);
+    objects.push_back(path + "/shim.o");
+  }
   if (!errors.empty()) return errors;
   auto link = command;
   link.insert(link.end(), {"-o", path + "/kernels"});

@@ -1,0 +1,120 @@
+// CUDA C++: a warp is a vector of 32 lanes, and every task of a region is a warp's. The procedures are those of the loop program; what
+// is here is how they become kernels.
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "emit/backend.h"
+#include "emit/prelude.h"
+#include "emit/printer.h"
+#include "lower/lower.h"
+#include "rtile/rprogram.h"
+
+namespace rgen::emit {
+
+using namespace lower;
+
+namespace {
+
+constexpr int kCopyThreads = 128;  // of a packing's blocks
+
+/// Indices are 32 bits wide where every offset is: 64-bit arithmetic takes several instructions.
+bool narrow_indices(const LoopProgram& p) {
+  const int64_t most = std::numeric_limits<int32_t>::max() / 8;
+  return std::all_of(p.buffers.begin(), p.buffers.end(), [&](const Buffer& b) { return b.elements < most; }) &&
+         std::all_of(p.regions.begin(), p.regions.end(), [&](const Region& r) { return r.tasks < most / 32; });
+}
+
+class Kernels {
+ public:
+  Kernels(const LoopProgram& p, Printer& printer, std::string_view integer) : p_(p), printer_(printer), integer_(integer) {}
+
+  std::string print(const std::string& symbol, Emitted& e) {
+    std::string text;
+    for (const Prepack& q : p_.prepacks) text += packing(symbol, q, e);
+    for (size_t i = 0; i < p_.regions.size(); ++i) text += kernel(symbol + "_k" + std::to_string(i), p_.regions[i], e);
+    return text;
+  }
+
+ private:
+  const LoopProgram& p_;
+  Printer& printer_;
+  const std::string_view integer_;
+
+  std::string parameter(int b) const { return Printer::type(p_.buffers[size_t(b)]) + " __restrict__ " + printer_.buffer(size_t(b)); }
+  std::string tensors(const std::set<int>& used) const {
+    std::string text = "  tensors t = {};\n";
+    for (int b : used)  // the alignment lets the compiler merge loads of neighbours
+      text += "  t." + printer_.buffer(size_t(b)) + " = static_cast<" + Printer::type(p_.buffers[size_t(b)]) +
+              ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
+    return text;
+  }
+  static std::string signature(const std::string& name, int threads, const std::string& parameters) {
+    return "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " + name + "(" + parameters + ") {\n";
+  }
+
+  std::string packing(const std::string& symbol, const Prepack& q, Emitted& e) {
+    const std::string name = symbol + "_prepack_" + identifier(p_.buffers[size_t(q.buffer_in)].name);
+    int64_t blocks = 1;  // iterations of the outermost loop
+    for (const Stmt& s : p_.procs[size_t(q.proc)].body)
+      if (const For* f = std::get_if<For>(&s.node)) blocks = std::max(blocks, ceil_div(f->end.constant - f->begin.constant, f->step));
+    e.prepack.push_back({q.input, name, q.bytes, {name, std::min<int64_t>(blocks, 65535), kCopyThreads, 0, {}}});
+    return signature(name, kCopyThreads, parameter(q.buffer_in) + ", " + parameter(q.buffer_out)) + tensors({q.buffer_in, q.buffer_out}) +
+           "  " + printer_.procedure(q.proc) + "(&t);\n}\n";
+  }
+
+  std::string kernel(const std::string& name, const Region& r, Emitted& e) {
+    const std::set<int> used = printer_.buffers_of(r.proc);
+    const int warps = int(std::min<int64_t>(r.block_tasks, r.tasks));
+    Launch launch{name, ceil_div(r.tasks, warps), 32 * warps, 0, {}};
+    std::string parameters;
+    for (int b : used) {
+      const Buffer& buffer = p_.buffers[size_t(b)];
+      parameters += (parameters.empty() ? "" : ", ") + parameter(b);
+      launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
+    }
+    std::string text = signature(name, launch.block, parameters) + tensors(used);
+    const bool numbered = !p_.procs[size_t(r.proc)].params.empty();
+    if (r.tasks > 1) {
+      text += "  const " + std::string(integer_) +
+              " task = " + (warps > 1 ? "blockIdx.x * " + std::to_string(warps) + " + threadIdx.x / 32" : "blockIdx.x") + ";\n";
+      if (r.tasks % warps) text += "  if (task >= " + std::to_string(r.tasks) + ") return;  // a whole warp\n";
+    }
+    text += "  " + printer_.procedure(r.proc) + (!numbered ? "(&t);\n" : r.tasks > 1 ? "(&t, task);\n" : "(&t, 0);\n") + "}\n";
+    e.launches.push_back(std::move(launch));
+    return text;
+  }
+};
+
+}  // namespace
+
+Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
+  const LoopProgram loops = lower::lower(program, *candidate.program);
+  if (loops.lanes != lanes(Simd::cuda))
+    throw Error(ErrorCode::unsupported, "CUDA kernels are written for warps of 32: set /vector/bits to 1024", profile.name);
+  Dialect dialect;
+  dialect.integer = narrow_indices(loops) ? "int" : "int64_t";
+  dialect.procedure = "INLINE void";
+  dialect.infinity = "__int_as_float(0x7f800000)", dialect.nan = "__int_as_float(0x7fffffff)";
+  dialect.threads_copy = true;
+  Printer printer(loops, dialect);
+  Emitted e;
+  e.extension = ".cu";
+  e.workspace_bytes = loops.workspace_bytes;
+  const std::string definitions = printer.definitions();
+  const auto kernels = [&](const std::string& symbol, Emitted& into) {
+    return Kernels(loops, printer, dialect.integer).print(symbol, into);
+  };
+  Emitted unused;
+  std::ostringstream symbol;
+  symbol << identifier(program.name) << '_' << std::hex << fnv1a(definitions + kernels("x", unused) + profile.hash);
+  e.symbol = symbol.str();
+  const std::string text = kernels(e.symbol, e);
+  e.isa = profile.arch;
+  e.source = head_comment("nvcc -arch=" + profile.arch + " -std=c++17 -cubin", program, candidate, profile) +
+             prelude_text(Simd::cuda, printer.used) + "\n" + definitions + text;
+  return e;
+}
+
+}  // namespace rgen::emit

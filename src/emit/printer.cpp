@@ -1,0 +1,330 @@
+// How statements, expressions and procedures read.
+#include "emit/printer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "ir/ir.h"
+#include "rtile/rprogram.h"
+
+namespace rgen::emit {
+
+using namespace lower;
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::f32:
+      return "float";
+    case DType::bf16:
+    case DType::f16:
+      return "uint16_t";
+    case DType::s8:
+      return "int8_t";
+    case DType::u8:
+      return "uint8_t";
+    case DType::s32:
+      return "int32_t";
+  }
+  return "void";
+}
+
+std::string identifier(const std::string& s) {
+  static const std::set<std::string> taken = {
+      "alignas", "and",      "asm",      "auto",   "bool",  "break",    "case",   "catch",     "char",    "class",    "const",  "continue",
+      "default", "delete",   "do",       "double", "else",  "enum",     "extern", "false",     "float",   "for",      "goto",   "if",
+      "inline",  "int",      "long",     "new",    "not",   "operator", "or",     "return",    "short",   "signed",   "sizeof", "static",
+      "struct",  "switch",   "template", "this",   "throw", "true",     "try",    "typedef",   "union",   "unsigned", "using",  "virtual",
+      "void",    "volatile", "while",    "xor",    "t",     "args",     "dims",   "workspace", "threads", "vf",       "vi",     "tensors"};
+  std::string r;
+  for (char c : s) r += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (r.empty() || std::isdigit(static_cast<unsigned char>(r[0]))) r = "_" + r;
+  return taken.count(r) ? r + "_" : r;
+}
+
+uint64_t fnv1a(std::string_view s) {
+  uint64_t h = 0xcbf29ce484222325ull;
+  for (char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return h;
+}
+
+std::string head_comment(const std::string& compile, const ir::TensorProgram& program, const rtile::Candidate& candidate,
+                         const hw::Profile& profile) {
+  std::ostringstream o;
+  o << "// Compile: " << compile << "\n//\n// " << program.name << ", planned by rgen " RGEN_VERSION " for " << profile.title << " ("
+    << profile.name << "), " << candidate.program->threads << (candidate.program->threads == 1 ? " thread" : " threads") << "\n";
+  for (const ir::Stage& s : program.stages) o << "//   " << ir::print_statement(program, s) << "\n";
+  o << "// " << candidate.explanation;
+  std::string text = o.str();
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at)
+    if (at + 1 < text.size() && text.compare(at + 1, 2, "//") != 0) text.insert(at + 1, "// ");
+  if (text.back() != '\n') text += '\n';
+  return text;
+}
+
+Printer::Printer(const LoopProgram& p, const Dialect& dialect) : p_(p), dialect_(dialect) {
+  std::map<std::string, int> seen;
+  for (const Buffer& b : p.buffers) buffer_names_.push_back(unique(seen, identifier(b.name)));
+  for (const Proc& q : p.procs) proc_names_.push_back(unique(seen, identifier(q.name)));
+}
+
+std::string Printer::definitions() {
+  out_ << "/// Where the tensors are.\nstruct tensors {\n";
+  for (size_t i = 0; i < p_.buffers.size(); ++i)
+    if (p_.buffers[i].kind != Buffer::Kind::local) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
+  out_ << "};\n";
+  for (size_t i = 0; i < p_.procs.size(); ++i) proc(int(i));
+  return out_.str();
+}
+
+std::string Printer::type(const Buffer& b) { return (b.kind == Buffer::Kind::input ? "const " : "") + std::string(c_type(b.dtype)) + "*"; }
+
+std::set<int> Printer::buffers_of(int proc) const {
+  std::set<int> all;
+  const std::function<void(const Body&)> walk = [&](const Body& body) {
+    for (const Stmt& s : body)
+      std::visit(ir::overloaded{[&](const For& f) { walk(*f.body); }, [&](const If& f) { walk(*f.then), walk(*f.otherwise); },
+                                [&](const LetPtr& l) { all.insert(p_.pointers[size_t(l.pointer)].buffer); },
+                                [&](const Call& x) { all.merge(buffers_of(x.proc)); }, [](const auto&) {}},
+                 s.node);
+  };
+  walk(p_.procs[size_t(proc)].body);
+  return all;
+}
+
+std::string Printer::unique(std::map<std::string, int>& seen, const std::string& name) {
+  const int n = seen[name]++;
+  return n == 0 ? name : unique(seen, name + std::to_string(n));
+}
+
+std::ostream& Printer::line() {
+  for (int i = 0; i < indent_; ++i) out_ << "  ";
+  return out_;
+}
+
+std::string Printer::local(std::map<int, std::string>& names, int id, const std::string& hint) {
+  if (const auto it = names.find(id); it != names.end()) return it->second;
+  return names.emplace(id, unique(local_names_, identifier(hint))).first->second;
+}
+
+std::string Printer::print(const Int& i) {
+  std::string s;
+  for (const auto& [v, k] : i.terms) {
+    const int64_t magnitude = std::abs(k);
+    s += s.empty() ? (k < 0 ? "-" : "") : (k < 0 ? " - " : " + ");
+    s += (magnitude == 1 ? "" : std::to_string(magnitude) + " * ") + var(v);
+  }
+  if (i.constant != 0 || s.empty())
+    s += s.empty() ? std::to_string(i.constant) : (i.constant < 0 ? " - " : " + ") + std::to_string(std::abs(i.constant));
+  return s;
+}
+
+bool Printer::nonnegative(const Int& i) const {
+  int64_t lo = i.constant;
+  for (const auto& [v, k] : i.terms) lo += k * (k > 0 ? p_.variables[size_t(v)].lo : p_.variables[size_t(v)].hi);
+  return lo >= 0;
+}
+
+std::string Printer::literal(double d, bool integer) const {
+  if (integer) return std::to_string(int64_t(std::clamp(d, -2147483648.0, 2147483647.0)));  // infinite fill values saturate
+  if (std::isnan(d)) return std::string(dialect_.nan);
+  if (std::isinf(d)) return (d > 0 ? "" : "-") + std::string(dialect_.infinity);
+  std::ostringstream o;
+  o.precision(9);
+  o << float(d);
+  std::string s = o.str();
+  if (s.find_first_of(".e") == std::string::npos) s += ".0";
+  return s + "f";
+}
+
+std::string Printer::element(const Address& a) {
+  const std::string i = print(a.offset);
+  return pointer(a.pointer) + "[" + i + "]";
+}
+
+std::string Printer::print(const Arg& a, bool integer, const std::string& primitive) {
+  return std::visit(ir::overloaded{[&](const Reg& r) { return reg(r.id) + (r.element >= 0 ? "[" + std::to_string(r.element) + "]" : ""); },
+                                   [&](const Address& m) {
+                                     const Buffer& b = p_.buffers[size_t(p_.pointers[size_t(m.pointer)].buffer)];
+                                     std::string s = pointer(m.pointer);
+                                     if (m.offset != Int(0)) s += " + " + print(m.offset);
+                                     if (primitive.ends_with("_s32") && b.dtype != DType::s32) s = "reinterpret_cast<int32_t*>(" + s + ")";
+                                     return s;
+                                   },
+                                   [&](const Int& i) { return print(i); }, [&](double d) { return literal(d, integer); }},
+                    a);
+}
+
+void Printer::op(const Op& o) {
+  static const std::map<std::string, std::string> infix = {{"add", "+"}, {"sub", "-"}, {"mul", "*"}, {"div", "/"}, {"xor", "^"}};
+  const bool integer = o.primitive.starts_with("vi_");
+  std::vector<std::string> args;
+  for (const Arg& a : o.args) args.push_back(print(a, integer, o.primitive));
+  std::string value;
+  const bool array = o.result >= 0 && p_.registers[size_t(o.result)].array > 0;
+  if (array && !local_declared_.count(o.result)) declare_array(o.result);
+  if (o.primitive == "copy_element") {
+    line() << element(std::get<Address>(o.args[0])) << " = " << element(std::get<Address>(o.args[1])) << ";\n";
+    return;
+  }
+  if (o.primitive == "zero_element") {
+    line() << element(std::get<Address>(o.args[0])) << " = 0;\n";
+    return;
+  }
+  if (o.primitive == "configure_tiles") {  // a constant table: every tile has rows of 64 bytes
+    used.insert({"tile_config", "tile_configure", "amx_request"});
+    std::string rows, bytes;
+    for (const std::string& a : args) rows += (rows.empty() ? "" : ", ") + a, bytes += bytes.empty() ? "64" : ", 64";
+    const std::string name = unique(local_names_, "shape");
+    line() << "static const tile_config " << name << " = {1, 0, {}, {" << bytes << "}, {" << rows << "}};\n";
+    line() << "tile_configure(&" << name << ");\n";
+    return;
+  }
+  const size_t skip = array ? 1 : 0;
+  if (const auto it = infix.find(o.primitive); it != infix.end()) {
+    value = args[skip] + " " + it->second + " " + args[skip + 1];
+  } else if (o.primitive == "copy") {
+    value = args[skip];
+  } else {
+    used.insert(o.primitive);
+    value = o.primitive + "(";
+    for (size_t i = skip; i < args.size(); ++i) value += (i > skip ? ", " : "") + args[i];
+    value += ")";
+    // the horizontal reductions give a number
+    if (o.primitive.starts_with("vf_h")) used.insert("vf_set"), value = "vf_set(" + value + ")";
+    if (o.primitive.starts_with("vi_h")) used.insert("vi_set"), value = "vi_set(" + value + ")";
+  }
+  if (o.result < 0)
+    line() << value << ";\n";
+  else if (array)
+    line() << args[0] << " = " << value << ";\n";
+  else if (o.assign)
+    line() << reg(o.result) << " = " << value << ";\n";
+  else
+    line() << (p_.registers[size_t(o.result)].integer ? "vi " : "vf ") << reg(o.result) << " = " << value << ";\n";
+}
+
+void Printer::declare_array(int r) {
+  local_declared_.insert(r);
+  line() << (p_.registers[size_t(r)].integer ? "vi " : "vf ") << reg(r) << "[" << p_.registers[size_t(r)].array << "];\n";
+}
+
+std::string Printer::condition(const std::vector<Int>& all) {
+  std::string s;
+  for (const Int& i : all) {
+    // c − x >= 0 reads better as x <= c
+    std::string one;
+    if (i.terms.size() == 1 && i.terms[0].second == -1)
+      one = var(i.terms[0].first) + " <= " + std::to_string(i.constant);
+    else if (i.terms.size() == 1 && i.terms[0].second == 1)
+      one = var(i.terms[0].first) + " >= " + std::to_string(-i.constant);
+    else
+      one = print(i) + " >= 0";
+    s += (s.empty() ? "" : " && ") + one;
+  }
+  return s.empty() ? "true" : s;
+}
+
+void Printer::body(const Body& b) {
+  ++indent_;
+  for (const Stmt& s : b) std::visit([&](const auto& x) { stmt(x); }, s.node);
+  --indent_;
+}
+
+bool Printer::innermost(const Body& b) {
+  return std::all_of(b.begin(), b.end(), [](const Stmt& s) {
+    const If* i = std::get_if<If>(&s.node);
+    return !std::holds_alternative<For>(s.node) && (!i || (innermost(*i->then) && innermost(*i->otherwise)));
+  });
+}
+
+void Printer::stmt(const For& f) {
+  const std::string v = var(f.var);
+  std::string begin = print(f.begin), step = std::to_string(f.step);
+  const bool outer = dealt_out_ && outermost_, inner = dealt_out_ && innermost(*f.body);
+  if (outer || inner) {
+    const std::string by = outer && inner ? "(blockIdx.x * blockDim.x + threadIdx.x)" : outer ? "blockIdx.x" : "threadIdx.x";
+    const std::string of = outer && inner ? "gridDim.x * blockDim.x" : outer ? "gridDim.x" : "blockDim.x";
+    const std::string times = f.step == 1 ? "" : " * " + step;
+    begin = (begin == "0" ? "" : begin + " + ") + by + times, step = of + times;
+  }
+  line() << "for (" << dialect_.integer << " " << v << " = " << begin << "; " << v << " < " << print(f.end) << "; "
+         << (step == "1" ? "++" + v : v + " += " + step) << ") {\n";
+  outermost_ = false;
+  body(*f.body);
+  outermost_ = outer;
+  line() << "}\n";
+}
+
+void Printer::stmt(const If& f) {
+  line() << "if (" << condition(f.all_nonnegative) << ") {\n";
+  body(*f.then);
+  if (!f.otherwise->empty()) {
+    line() << "} else {\n";
+    body(*f.otherwise);
+  }
+  line() << "}\n";
+}
+
+void Printer::stmt(const LetInt& l) {
+  std::string value;
+  const std::string a = print(l.a), b = print(l.b);
+  const auto grouped = [](const std::string& s) { return s.find(' ') == std::string::npos ? s : "(" + s + ")"; };
+  switch (l.op) {
+    case LetInt::Op::value:
+      value = a;
+      break;
+    case LetInt::Op::min:
+      value = grouped(a) + " < " + grouped(b) + " ? " + a + " : " + b;
+      break;
+    case LetInt::Op::max:
+      value = grouped(a) + " > " + grouped(b) + " ? " + a + " : " + b;
+      break;
+    case LetInt::Op::floor_div:
+    case LetInt::Op::floor_mod: {
+      const bool div = l.op == LetInt::Op::floor_div;
+      if (nonnegative(l.a)) {
+        value = grouped(a) + (div ? " / " : " % ") + b;
+      } else {
+        used.insert(div ? "floor_div" : "floor_mod");
+        value = (div ? "floor_div(" : "floor_mod(") + a + ", " + b + ")";
+      }
+    }
+  }
+  line() << "const " << dialect_.integer << " " << var(l.var) << " = " << value << ";\n";
+}
+
+void Printer::stmt(const LetPtr& l) {
+  const Pointer& p = p_.pointers[size_t(l.pointer)];
+  const Buffer& b = p_.buffers[size_t(p.buffer)];
+  if (b.kind == Buffer::Kind::local) {
+    line() << "alignas(64) " << c_type(b.dtype) << " " << pointer(l.pointer) << "[" << b.elements << "];\n";
+    return;
+  }
+  line() << type(b) << " const " << pointer(l.pointer) << " = t->" << buffer_names_[size_t(p.buffer)];
+  if (l.offset != Int(0)) out_ << " + " << print(l.offset);
+  out_ << ";\n";
+}
+
+void Printer::stmt(const Call& c) {
+  line() << proc_names_[size_t(c.proc)] << "(t";
+  for (const Int& i : c.args) out_ << ", " << print(i);
+  out_ << ");\n";
+}
+
+void Printer::proc(int number) {
+  const Proc& q = p_.procs[size_t(number)];
+  local_names_.clear(), variables_.clear(), registers_.clear(), pointers_.clear(), local_declared_.clear();
+  local_names_["t"] = 1;
+  out_ << "\n";
+  if (!q.comment.empty()) out_ << "/// " << q.comment << "\n";
+  out_ << dialect_.procedure << " " << proc_names_[size_t(number)] << "(const tensors* t";
+  for (int v : q.params) out_ << ", " << dialect_.integer << " " << var(v);
+  out_ << ") {\n";
+  dealt_out_ = outermost_ =
+      dialect_.threads_copy && std::any_of(p_.prepacks.begin(), p_.prepacks.end(), [&](const Prepack& k) { return k.proc == number; });
+  body(q.body);
+  out_ << "}\n";
+}
+
+}  // namespace rgen::emit

@@ -1,0 +1,68 @@
+// Traffic of a GPU's launch: the footprints of a task, a block, a wave and the whole nest.
+#include <algorithm>
+#include <cmath>
+
+#include "rtile/workload.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+/// Extents that the first `tasks` tasks cover together: along the last parallel axis first.
+std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
+  std::vector<int64_t> e;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    e.push_back(nest.axes[a].reduced ? nest.axes[a].extent : std::min(nest.axes[a].extent, plan.tile[a].size()));
+  for (size_t i = plan.parallel.size(); i-- > 0 && tasks > 1;) {
+    const size_t a = size_t(plan.parallel[i].axis);
+    const int64_t blocks = std::min(plan.parallel[i].parts, tasks);
+    e[a] = std::min(nest.axes[a].extent, e[a] * blocks);
+    tasks = ceil_div(tasks, blocks);
+  }
+  return e;
+}
+
+}  // namespace
+
+hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
+  hw::GpuWorkload g;
+  PlanContext alone = c;
+  alone.threads = int(std::min<int64_t>(plan.tasks(), 1 << 30));
+  g.task = workload(nest, facts, plan, alone);
+  g.tasks = plan.tasks(), g.block_tasks = plan.block_tasks;
+  constexpr int addresses = 28;  // registers of pointers, indices and temporaries, as compiled kernels show
+  g.registers = std::min(c.profile.gpu.max_registers_per_thread, registers_needed(nest, facts, plan) + addresses);
+  for (int a : plan.reduce_order) {
+    const Blocking& t = plan.tile[size_t(a)];
+    g.rounds *= std::ceil(double(t.units()) / double(t.hi));
+  }
+
+  const hw::MemoryLevel &l2 = c.profile.levels[1], &first = c.profile.levels[0];
+  const int64_t resident = hw::resident_blocks(plan.block_tasks * c.profile.gpu.warp, g.registers, 0, c.profile);
+  const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores * plan.block_tasks;
+  const auto task_extents = covered(nest, plan, 1), block = covered(nest, plan, plan.block_tasks), in_wave = covered(nest, plan, wave),
+             all = covered(nest, plan, plan.tasks());
+  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
+    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
+    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed);
+  };
+  double total = 0;
+  for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
+  const double waves = std::ceil(double(g.tasks) / double(wave));
+  // what the tasks of a block share counts once if they meet in the first-level cache: one round of their loads must fit
+  const double step = g.task.levels[0].read_bytes / g.rounds * plan.block_tasks * double(std::max<int64_t>(1, resident));
+  const bool shared = step <= double(first.capacity_bytes);
+  for (size_t i = 0; i < facts.operands.size(); ++i) {
+    const auto& o = facts.operands[i];
+    const double of_block = shared ? bytes(i, block) : bytes(i, task_extents) * plan.block_tasks;
+    (o.is_store ? g.block_write_bytes : g.block_read_bytes) += of_block;
+    if (c.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
+    const double once = bytes(i, all);
+    const bool stays = total <= 0.8 * double(l2.capacity_bytes) || once <= 0.4 * double(l2.capacity_bytes);
+    const double moved = stays ? once : std::max(once, waves * bytes(i, in_wave));
+    (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += moved;
+  }
+  return g;
+}
+
+}  // namespace rgen::rtile
