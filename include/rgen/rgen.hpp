@@ -91,6 +91,7 @@ class Profile {
   bool is_gpu() const;
   std::vector<std::string> isa() const;
   std::vector<std::string> missing_isa() const;  ///< features that this machine lacks; empty: its kernels run here
+  void require_device() const;                   ///< throws Error{device} unless this machine executes its kernels
   std::string summary() const;                   ///< a table for people
 
   struct Impl;
@@ -117,11 +118,22 @@ struct Breakdown {
   std::vector<std::pair<std::string, double>> levels;  ///< innermost first: {"L1", 3.2}, …
 };
 
+/// How a kernel of a CUDA source is started; its arguments are in the manifest.
+struct Launch {
+  std::string symbol;
+  int64_t grid = 1;
+  int block = 32;            ///< threads
+  int64_t shared_bytes = 0;  ///< asked for at the launch, beside what the kernel declares
+};
+
 /// A printed plan: a complete translation unit and its manifest (docs: the emitted kernel).
 struct Source {
   std::string text, extension, symbol, isa, target, manifest;
   std::vector<std::string> flags;  ///< beyond -O2 -std=c++17
   double emit_ms = 0;
+  std::string arch;                ///< CUDA: "sm_80"
+  std::vector<Launch> launches;    ///< CUDA: in order
+  std::optional<Profile> profile;  ///< what it was planned for
 };
 
 /// How a program is executed on a profile, and for how long by the model.
@@ -152,13 +164,24 @@ struct BuildOptions {
   std::string compiler;  ///< name or path; "" = the first of c++, g++, clang++
   std::string search_path = "/usr/local/bin:/usr/bin:/bin";
   std::filesystem::path cache_dir;  ///< keeps compiled kernels; "" = none
+  std::string nvrtc = {};           ///< CUDA: the libnvrtc; "" = the loader's path, then /usr/local/cuda*
+};
+/// What a kernel of a cubin takes of an SM.
+struct KernelResources {
+  std::string symbol;
+  int registers = 0;         ///< a thread
+  int spill_bytes = 0;       ///< stored and loaded, a thread
+  int64_t shared_bytes = 0;  ///< a block, the launch's included
+  int blocks_per_sm = 0;     ///< at once
 };
 struct BuildReport {
   double compile_ms = 0, load_ms = 0;
-  std::string cache;  ///< "hit", "miss" or "off"
+  std::string cache;                     ///< "hit", "miss" or "off"
+  std::string compiler = "cc";           ///< or "nvrtc"
+  std::vector<KernelResources> kernels;  ///< of a cubin, one a launch
 };
-enum class Artifact { shared_library, object };
-/// Compiles a source into a file, which is replaced atomically.
+enum class Artifact { shared_library, object, cubin, ptx };
+/// Compiles a source into a file, which is replaced atomically. CUDA sources become cubin or ptx, others a library or an object.
 BuildReport build_file(const Source& source, Artifact kind, const std::filesystem::path& file, const BuildOptions& options = {});
 
 struct Verification {

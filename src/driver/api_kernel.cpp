@@ -1,8 +1,11 @@
 // The public Plan, Kernel and ThreadPool.
 #include <sched.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "driver/api.h"
+#include "driver/cuda.h"
 #include "driver/session.h"
 #include "run/cache.h"
 
@@ -10,7 +13,7 @@ namespace rgen {
 
 namespace {
 
-driver::BuildOptions internal(const BuildOptions& o) { return {o.compiler, o.search_path, o.cache_dir}; }
+driver::BuildOptions internal(const BuildOptions& o) { return {o.compiler, o.search_path, o.cache_dir, o.nvrtc}; }
 
 Breakdown breakdown_of(const driver::Planned& planned) {
   const hw::Estimate& e = planned.candidate.estimate;
@@ -43,26 +46,68 @@ const std::string& Plan::target() const { return impl_->planned.target; }
 double Plan::construct_ms() const { return impl_->planned.construct_ms; }
 
 Source Plan::emit() const {
-  driver::Emission e = driver::emit(impl_->planned);
-  return {e.code.source, e.code.extension, e.code.symbol, e.code.isa, e.target, e.manifest, e.code.flags, e.emit_ms};
+  const driver::Planned& planned = impl_->planned;
+  driver::Emission e = driver::emit(planned);
+  Source source{e.code.source, e.code.extension, e.code.symbol, e.code.isa, e.target, e.manifest, e.code.flags, e.emit_ms, {}, {}, {}};
+  source.profile = Profile(std::make_shared<const Profile::Impl>(Profile::Impl{planned.profile}));
+  if (source.profile->is_gpu()) source.arch = driver::cuda_arch(*planned.profile);
+  for (const emit::Launch& l : e.code.launches) source.launches.push_back({l.symbol, l.grid, l.block, l.shared_bytes});
+  return source;
 }
 
-BuildReport build_file(const Source& source, Artifact kind, const std::filesystem::path& file, const BuildOptions& options) {
+namespace {
+
+emit::Emitted emitted(const Source& source) {
   emit::Emitted code;
   code.source = source.text;
   code.symbol = source.symbol;
   code.flags = source.flags;
-  const driver::Library library =
-      driver::build(code, kind == Artifact::object ? run::Output::object : run::Output::shared_library, internal(options));
+  return code;
+}
+
+BuildReport build_library(const Source& source, run::Output kind, const std::filesystem::path& file, const BuildOptions& options) {
+  const driver::Library library = driver::build(emitted(source), kind, internal(options));
   const auto content = run::read_file(library.file);
   if (!content) throw Error(ErrorCode::toolchain, "the compiled file vanished", library.file.string());
   run::write_atomically(file, *content);
-  return {library.compile_ms, 0, library.cache};
+  return {library.compile_ms, 0, library.cache, "cc", {}};
+}
+
+/// What each launch takes of an SM. Nothing when NVRTC told no figures, or the source does not say for which device it is.
+std::vector<KernelResources> resources(const Source& source, const std::vector<run::KernelResources>& kernels) {
+  std::vector<KernelResources> all;
+  if (kernels.empty() || !source.profile) return all;
+  for (const Launch& l : source.launches) {
+    const auto k = std::find_if(kernels.begin(), kernels.end(), [&](const run::KernelResources& r) { return r.symbol == l.symbol; });
+    if (k == kernels.end()) throw Error(ErrorCode::internal, "the compiled source has no kernel '" + l.symbol + "'");
+    all.push_back({l.symbol, k->registers, k->spill_bytes, k->shared_bytes + l.shared_bytes,
+                   driver::blocks_per_sm(*k, l.block, l.shared_bytes, *source.profile->impl()->profile)});
+  }
+  return all;
+}
+
+BuildReport build_image(const Source& source, run::DeviceImage kind, const std::filesystem::path& file, const BuildOptions& options) {
+  const driver::CudaImage image = driver::compile_cuda(emitted(source), source.arch, kind, internal(options));
+  BuildReport report{image.compile_ms, 0, image.cache, "nvrtc", resources(source, image.kernels)};
+  run::write_atomically(file, image.image);
+  return report;
+}
+
+}  // namespace
+
+BuildReport build_file(const Source& source, Artifact kind, const std::filesystem::path& file, const BuildOptions& options) {
+  const bool device_image = kind == Artifact::cubin || kind == Artifact::ptx;
+  if (device_image != (source.target == "cuda"))
+    throw Error(ErrorCode::unsupported,
+                "a source for '" + source.target + "' becomes " + (device_image ? "a shared library or an object" : "a cubin or ptx"),
+                source.symbol);
+  if (device_image) return build_image(source, kind == Artifact::cubin ? run::DeviceImage::cubin : run::DeviceImage::ptx, file, options);
+  return build_library(source, kind == Artifact::object ? run::Output::object : run::Output::shared_library, file, options);
 }
 
 Kernel Kernel::build(const Plan& plan, const BuildOptions& options) {
   driver::Kernel k = driver::compile(plan.impl()->planned, internal(options));
-  BuildReport report{k.compile_ms, k.load_ms, k.cache};
+  BuildReport report{k.compile_ms, k.load_ms, k.cache, "cc", {}};
   return Kernel(std::make_shared<const Impl>(Impl{std::move(k), std::move(report)}));
 }
 

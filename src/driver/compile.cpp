@@ -43,16 +43,6 @@ std::string cache_key(const emit::Emitted& code, const std::vector<std::string>&
   return key + "\n\n" + code.source;
 }
 
-void require_isa(const hw::Profile& profile) {
-  const std::vector<std::string> missing = hw::missing_isa(profile);
-  if (missing.empty()) return;
-  std::string list;
-  for (const std::string& m : missing) list += (list.empty() ? "" : ", ") + m;
-  throw Error(ErrorCode::device,
-              "this machine lacks " + list + ": profile '" + profile.name +
-                  "' is for another machine; 'gen', 'predict' and 'explain' work with it, 'host' is the profile of this one");
-}
-
 }  // namespace
 
 std::vector<Planned> plan(std::shared_ptr<const ir::TensorProgram> program, std::shared_ptr<const hw::Profile> profile,
@@ -96,9 +86,24 @@ Library build(const emit::Emitted& code, run::Output kind, const BuildOptions& o
   return {file, watch.ms(), cache.enabled() ? "miss" : "off", folder};
 }
 
+void require_device(const hw::Profile& profile) {
+  if (profile.kind == hw::Profile::Kind::gpu)
+    throw Error(ErrorCode::device,
+                "profile '" + profile.name +
+                    "' is of a GPU: 'run' and 'bench' need such a device, and this version starts kernels on none; 'gen' (--emit "
+                    "cuda, cubin, ptx), 'predict' and 'explain' need no device, and the manifest says how to launch");
+  const std::vector<std::string> missing = hw::missing_isa(profile);
+  if (missing.empty()) return;
+  std::string list;
+  for (const std::string& m : missing) list += (list.empty() ? "" : ", ") + m;
+  throw Error(ErrorCode::device,
+              "this machine lacks " + list + ": profile '" + profile.name +
+                  "' is for another machine; 'gen', 'predict' and 'explain' work with it, 'host' is the profile of this one");
+}
+
 Kernel load(const Planned& planned, const Emission& emission, const Library& library) {
   const Stopwatch watch;
-  require_isa(*planned.profile);
+  require_device(*planned.profile);
   const auto module = run::Module::open(library.file);
   Kernel k{planned.program,    module, nullptr,      {}, {}, emission.code.workspace_bytes, emission.manifest,
            library.compile_ms, 0,      library.cache};
@@ -114,7 +119,7 @@ Kernel load(const Planned& planned, const Emission& emission, const Library& lib
 }
 
 Kernel compile(const Planned& planned, const BuildOptions& options) {
-  require_isa(*planned.profile);  // before the compiler's time is spent
+  require_device(*planned.profile);  // before the compiler's time is spent
   const Emission emission = emit(planned);
   const Library library = build(emission.code, run::Output::shared_library, options);
   try {

@@ -49,6 +49,7 @@ Emission emit(const Planned& planned);
 struct BuildOptions {
   std::string compiler, search_path;  ///< run::find_compiler
   std::filesystem::path cache_dir;    ///< "" = no cache
+  std::string nvrtc = {};             ///< run::NvrtcOptions::library
 };
 struct Library {
   std::filesystem::path file;
@@ -73,7 +74,9 @@ struct Kernel {
   double compile_ms, load_ms;
   std::string cache;
 };
-/// Throws Error{device} when this machine lacks the profile's instructions, Error{toolchain} when the library cannot be opened.
+/// Throws Error{device} unless this machine executes the profile's kernels.
+void require_device(const hw::Profile& profile);
+/// Throws what require_device throws, and Error{toolchain} when the library cannot be opened.
 Kernel load(const Planned& planned, const Emission& emission, const Library& library);
 /// build and load; a cached library that does not open is compiled again.
 Kernel compile(const Planned& planned, const BuildOptions& options);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "driver/cuda.h"
+
 namespace rgen::driver {
 
 namespace {
@@ -18,6 +20,31 @@ Json tensor(const ir::Tensor& t, bool is_input) {
   return j;
 }
 
+/// The name of the tensor at a position of the arguments: inputs, then outputs.
+const std::string& argument_name(const ir::TensorProgram& program, int position) {
+  const size_t i = size_t(position), n_inputs = program.inputs.size();
+  return program[i < n_inputs ? program.inputs[i] : program.outputs.at(i - n_inputs)].name;
+}
+
+/// Shared memory is what the launch asks for, beside what the kernel declares.
+Json launch(const emit::Launch& l, Json args) {
+  return {{"symbol", l.symbol}, {"grid", {l.grid, 1, 1}}, {"block", {l.block, 1, 1}}, {"shared_bytes", l.shared_bytes},
+          {"cluster", 1},       {"args", std::move(args)}};
+}
+
+Json launch(const emit::Launch& l, const ir::TensorProgram& program) {
+  Json args = Json::array();
+  for (const emit::Launch::Arg& a : l.args)
+    args.push_back(a.tensor >= 0 ? Json{{"tensor", argument_name(program, a.tensor)}} : Json{{"workspace", a.workspace}});
+  return launch(l, std::move(args));
+}
+
+Json prepack_entry(const emit::PrepackEntry& p, const ir::TensorProgram& program, bool cuda) {
+  Json j = {{"input", program[program.inputs[size_t(p.input)]].name}, {"symbol", p.symbol}, {"bytes", p.bytes}};
+  if (cuda) j["launch"] = launch(p.launch, Json::array({{{"src", true}}, {{"dst", true}}}));
+  return j;
+}
+
 }  // namespace
 
 std::string print_manifest(const Planned& planned, const emit::Emitted& code) {
@@ -26,24 +53,24 @@ std::string print_manifest(const Planned& planned, const emit::Emitted& code) {
   for (int i : program.inputs) inputs.push_back(tensor(program[i], true));
   for (int o : program.outputs) outputs.push_back(tensor(program[o], false));
   for (const ir::Dim& d : program.dims) dims.push_back(d.name);
-  for (const emit::PrepackEntry& p : code.prepack)
-    prepack.push_back({{"input", program[program.inputs[size_t(p.input)]].name}, {"symbol", p.symbol}, {"bytes", p.bytes}});
-  return Json{{"rgen", RGEN_VERSION},
-              {"name", program.name},
-              {"symbol", code.symbol},
-              {"target", planned.target},
-              {"isa", code.isa},
-              {"profile", planned.profile->name},
-              {"profile_hash", planned.profile->hash},
-              {"inputs", inputs},
-              {"outputs", outputs},
-              {"dims", dims},
-              {"workspace_bytes", code.workspace_bytes},
-              {"prepack", prepack},
-              {"predicted_us", planned.candidate.estimate.us},
-              {"plan", Json::parse(planned.candidate.plan_json)}}
-             .dump(2) +
-         "\n";
+  const bool cuda = planned.profile->kind == hw::Profile::Kind::gpu;
+  for (const emit::PrepackEntry& p : code.prepack) prepack.push_back(prepack_entry(p, program, cuda));
+  Json manifest = {{"rgen", RGEN_VERSION}, {"name", program.name}, {"symbol", code.symbol}, {"target", planned.target}, {"isa", code.isa}};
+  if (cuda) manifest["arch"] = cuda_arch(*planned.profile);
+  manifest["profile"] = planned.profile->name;
+  manifest["profile_hash"] = planned.profile->hash;
+  manifest["inputs"] = inputs;
+  manifest["outputs"] = outputs;
+  manifest["dims"] = dims;
+  manifest["workspace_bytes"] = code.workspace_bytes;
+  manifest["prepack"] = prepack;
+  if (cuda) {
+    manifest["launch"] = Json::array();
+    for (const emit::Launch& l : code.launches) manifest["launch"].push_back(launch(l, program));
+  }
+  manifest["predicted_us"] = planned.candidate.estimate.us;
+  manifest["plan"] = Json::parse(planned.candidate.plan_json);
+  return manifest.dump(2) + "\n";
 }
 
 }  // namespace rgen::driver

@@ -67,7 +67,7 @@ class Kernels {
   std::string kernel(const std::string& name, const Region& r, Emitted& e) {
     const std::set<int> used = printer_.buffers_of(r.proc);
     const int warps = int(std::min<int64_t>(r.block_tasks, r.tasks));
-    Launch launch{name, ceil_div(r.tasks, warps), 32 * warps, 0, {}};
+    Launch launch{name, ceil_div(r.tasks, warps), 32 * warps, printer_.warp_bytes * warps, {}};
     std::string parameters;
     for (int b : used) {
       const Buffer& buffer = p_.buffers[size_t(b)];
@@ -97,7 +97,7 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
   dialect.integer = narrow_indices(loops) ? "int" : "int64_t";
   dialect.procedure = "INLINE void";
   dialect.infinity = "__int_as_float(0x7f800000)", dialect.nan = "__int_as_float(0x7fffffff)";
-  dialect.threads_copy = true;
+  dialect.threads_copy = dialect.shared_locals = true;
   Printer printer(loops, dialect);
   Emitted e;
   e.extension = ".cu";
@@ -112,8 +112,11 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
   e.symbol = symbol.str();
   const std::string text = kernels(e.symbol, e);
   e.isa = profile.arch;
-  e.source = head_comment("nvcc -arch=" + profile.arch + " -std=c++17 -cubin", program, candidate, profile) +
-             prelude_text(Simd::cuda, printer.used) + "\n" + definitions + text;
+  e.source =
+      head_comment("nvcc -arch=" + profile.arch + " -std=c++17 -cubin", program, candidate, profile) +
+      prelude_text(Simd::cuda, printer.used) + "\n" +
+      (printer.warp_bytes > 0 ? "constexpr int kWarpBytes = " + std::to_string(printer.warp_bytes) + ";  // of shared memory\n" : "") +
+      definitions + text;
   return e;
 }
 

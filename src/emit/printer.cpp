@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/math.h"
 #include "ir/ir.h"
 #include "rtile/rprogram.h"
 
@@ -84,7 +85,10 @@ std::set<int> Printer::buffers_of(int proc) const {
   const std::function<void(const Body&)> walk = [&](const Body& body) {
     for (const Stmt& s : body)
       std::visit(ir::overloaded{[&](const For& f) { walk(*f.body); }, [&](const If& f) { walk(*f.then), walk(*f.otherwise); },
-                                [&](const LetPtr& l) { all.insert(p_.pointers[size_t(l.pointer)].buffer); },
+                                [&](const LetPtr& l) {
+                                  const int b = p_.pointers[size_t(l.pointer)].buffer;
+                                  if (p_.buffers[size_t(b)].kind != Buffer::Kind::local) all.insert(b);
+                                },
                                 [&](const Call& x) { all.merge(buffers_of(x.proc)); }, [](const auto&) {}},
                  s.node);
   };
@@ -180,6 +184,7 @@ void Printer::op(const Op& o) {
     line() << "tile_configure(&" << name << ");\n";
     return;
   }
+  if (fragment_op(o, args)) return;
   const size_t skip = array ? 1 : 0;
   if (const auto it = infix.find(o.primitive); it != infix.end()) {
     value = args[skip] + " " + it->second + " " + args[skip + 1];
@@ -202,6 +207,24 @@ void Printer::op(const Op& o) {
     line() << reg(o.result) << " = " << value << ";\n";
   else
     line() << (p_.registers[size_t(o.result)].integer ? "vi " : "vf ") << reg(o.result) << " = " << value << ";\n";
+}
+
+/// Fragments are named by number: sums, and parts of the factors.
+bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
+  const auto element_of = [](const std::string& array, const std::string& i) { return array + "[" + i + "]"; };
+  if (o.primitive == "fragments") {
+    sums_ = unique(local_names_, "sums"), parts_ = unique(local_names_, "parts");
+    line() << (args[2] == "0" ? "vf " : "vi ") << sums_ << "[" << args[0] << "][16];\n";
+    line() << "vu " << parts_ << "[" << args[1] << "][16];\n";
+    return true;
+  }
+  const bool product = o.primitive.starts_with("mma_"), part = o.primitive.starts_with("fragment_load");
+  if (!product && !o.primitive.starts_with("fragment_")) return false;
+  used.insert(o.primitive);
+  line() << o.primitive << "(" << element_of(part ? parts_ : sums_, args[0]);
+  for (size_t i = 1; i < args.size(); ++i) out_ << ", " << (product ? element_of(parts_, args[i]) : args[i]);
+  out_ << ");\n";
+  return true;
 }
 
 void Printer::declare_array(int r) {
@@ -297,6 +320,13 @@ void Printer::stmt(const LetInt& l) {
 void Printer::stmt(const LetPtr& l) {
   const Pointer& p = p_.pointers[size_t(l.pointer)];
   const Buffer& b = p_.buffers[size_t(p.buffer)];
+  if (b.kind == Buffer::Kind::local && dialect_.shared_locals) {
+    used.insert("warp_memory");
+    line() << type(b) << " const " << pointer(l.pointer) << " = static_cast<" << type(b) << ">(warp_memory(" << local_bytes_ << "));\n";
+    local_bytes_ += round_up(b.elements * size_of(b.dtype), 16);
+    warp_bytes = std::max(warp_bytes, local_bytes_);
+    return;
+  }
   if (b.kind == Buffer::Kind::local) {
     line() << "alignas(64) " << c_type(b.dtype) << " " << pointer(l.pointer) << "[" << b.elements << "];\n";
     return;
@@ -316,6 +346,7 @@ void Printer::proc(int number) {
   const Proc& q = p_.procs[size_t(number)];
   local_names_.clear(), variables_.clear(), registers_.clear(), pointers_.clear(), local_declared_.clear();
   local_names_["t"] = 1;
+  local_bytes_ = 0;
   out_ << "\n";
   if (!q.comment.empty()) out_ << "/// " << q.comment << "\n";
   out_ << dialect_.procedure << " " << proc_names_[size_t(number)] << "(const tensors* t";

@@ -20,7 +20,8 @@ struct Dialect {
   std::string_view integer = "int64_t";        ///< of indices and offsets
   std::string_view procedure = "static void";  ///< what a procedure's definition begins with
   std::string_view infinity = "__builtin_inff()", nan = "__builtin_nanf(\"\")";
-  bool threads_copy = false;  ///< CUDA: the loops of a packing are dealt out to the grid, its innermost one to a block's threads
+  bool shared_locals = false;  ///< CUDA: local buffers are a warp's part of shared memory
+  bool threads_copy = false;   ///< CUDA: the loops of a packing are dealt out to the grid, its innermost one to a block's threads
 };
 
 std::string_view c_type(DType t);
@@ -36,6 +37,7 @@ class Printer {
   explicit Printer(const lower::LoopProgram& p, const Dialect& dialect = {});
 
   std::set<std::string> used;  ///< primitives
+  int64_t warp_bytes = 0;      ///< of shared memory that a warp needs for local buffers
 
   /// The struct of the tensors and all procedures.
   std::string definitions();
@@ -69,6 +71,9 @@ class Printer {
   std::string print(const lower::Arg& a, bool integer, const std::string& primitive);
 
   void op(const lower::Op& o);
+  bool fragment_op(const lower::Op& o, const std::vector<std::string>& args);
+  std::string sums_, parts_;  ///< names of the fragments' arrays
+  int64_t local_bytes_ = 0;   ///< of the procedure's local buffers so far
   std::set<int> local_declared_;
   void declare_array(int r);
 

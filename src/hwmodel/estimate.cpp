@@ -60,7 +60,7 @@ int resident_blocks(int block_threads, int registers, int64_t shared_bytes, cons
 
 Estimate estimate(const GpuWorkload& w, const Profile& p) {
   Estimate e;
-  const int resident = resident_blocks(w.block_tasks * p.gpu.warp, w.registers, 0, p);
+  const int resident = resident_blocks(w.block_tasks * p.gpu.warp, w.registers, w.shared_bytes, p);
   if (resident == 0 || p.levels.size() != 3) {
     e.us = INFINITY, e.bound = "compute", e.level_us.assign(p.levels.size(), 0);
     return e;

@@ -50,6 +50,15 @@ class Nested {
   Body* current_;
 };
 
+/// ⌊x / by⌋ as a variable of the body.
+Int quotient(Builder& b, Body& body, const Int& x, int64_t by) {
+  const auto [lo, hi] = b.range(x);
+  if (lo / by == hi / by) return Int(lo / by);
+  const int v = b.variable("q", lo / by, hi / by);
+  body.push_back({LetInt{LetInt::Op::floor_div, v, x, Int(by)}});
+  return Int::var(v);
+}
+
 }  // namespace
 
 void lower_prepack(NestContext& c, int operand) {
@@ -60,6 +69,7 @@ void lower_prepack(NestContext& c, int operand) {
   const int n = int(c.nest.axes.size());
   const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
   const bool grouped = c.plan.interleaved() && operand == c.plan.operand_b;
+  const bool fragments = grouped && c.plan.form == AtomForm::warp;
   const bool lanes = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;  // of the reduction's vectors
   // neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded
   const int k_axis = grouped ? c.plan.k_axis : lanes ? c.plan.vec : -1;
@@ -148,7 +158,14 @@ void lower_prepack(NestContext& c, int operand) {
     const bool k = a == k_axis;
     const int64_t extent = c.nest.axes[size_t(a)].extent, within = length[size_t(a)];
     Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(within, k_step) : within, k ? group : 1);
-    src = src + r * l.coef[size_t(a)], dst = dst + r * m.value[size_t(a)];
+    src = src + r * l.coef[size_t(a)];
+    if (k && fragments) {  // elements of k in a step: four threads have 16 bytes each
+      const Int step = quotient(b, loops.body(), r, k_step), in_step = r - step * k_step;
+      const Int thread = quotient(b, loops.body(), in_step, 4 * group);
+      dst = dst + step * (k_step * m.value[size_t(a)]) + thread * (16 * group - 4 * group) + in_step;
+    } else {
+      dst = dst + r * m.value[size_t(a)];
+    }
     if (k && group > 1) {
       const Int g = loops.loop("g", group);
       src = src + g * l.coef[size_t(a)], dst = dst + g, r = r + g;
@@ -164,7 +181,13 @@ void lower_prepack(NestContext& c, int operand) {
       loops.body().push_back({LetInt{LetInt::Op::max, over, block - Int(t.n_hi), Int(0)}});
       at = at - Int::var(over, t.unit);
     }
-    src = src + at * l.coef[size_t(a)], dst = dst + i * m.inside[size_t(a)];
+    src = src + at * l.coef[size_t(a)];
+    if (fragments && a == c.plan.vec) {  // 32 columns a tile: thread (column % 8) · 4 + …, words (column / 8) · 4 + …
+      const Int of_8 = quotient(b, loops.body(), i, 8), tile_of_32 = quotient(b, loops.body(), i, 32);
+      dst = dst + tile_of_32 * (32 * 16 * group) + (i - of_8 * 8) * (4 * 16 * group) + (of_8 - tile_of_32 * 4) * (4 * group);
+    } else {
+      dst = dst + i * m.inside[size_t(a)];
+    }
     if (t.start(t.blocks - 1) + tile[size_t(a)] > t.extent || t.ragged()) inside.push_back(Int(t.extent - 1) - at);
   }
   auto copy = std::make_shared<Body>(), pad = std::make_shared<Body>();

@@ -48,6 +48,8 @@ Table make_table() {
   t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
   t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
+  // a warp's fragments: which lane touches what is checked where such kernels are executed
+  t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_store"] = {};
   return t;
 }
 

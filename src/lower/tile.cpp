@@ -11,6 +11,8 @@ static std::string lower_case(DType t) { return std::string(to_string(t)); }
 Body Tile::emit() {
   if (c_.plan.form == AtomForm::matrix) {
     multiply_tiles();
+  } else if (c_.plan.form == AtomForm::warp) {
+    multiply_fragments();
   } else {
     start_accumulators();
     reduce(0);

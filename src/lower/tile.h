@@ -176,6 +176,11 @@ class Tile {
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
   void tile_body();
+  // ---- tiles in a warp's registers (tile_warp.cpp) ----
+  void multiply_fragments();
+  void fragment_body();
+  bool steps_over_k(int variable) const;
+
   int scratch(const std::string& name, DType dtype, int64_t elements);
   Point tile_corner(size_t row_tile) const;
   std::vector<int64_t> tile_rows_;  ///< rows of each accumulator tile

@@ -108,6 +108,7 @@ int64_t Tile::chunk_step(int axis) const {
 
 void Tile::body() {
   if (c_.plan.form == AtomForm::matrix) return tile_body();
+  if (c_.plan.form == AtomForm::warp) return fragment_body();
   std::set<std::string> before;
   if (!c_.plan.window)
     for (const auto& [key, value] : scope().values) before.insert(key);

@@ -9,7 +9,7 @@ std::span<const AtomRow> atom_rows() {
       {"usdot", AtomForm::group, "vi_dpbusd"},      {"sdot", AtomForm::group, "vi_dpbssd"},
       {"udot", AtomForm::group, "vi_dpbuud"},       {"tdpbf16ps", AtomForm::matrix, "tile_dpbf16"},
       {"tdpbssd", AtomForm::matrix, "tile_dpbssd"}, {"tdpbusd", AtomForm::matrix, "tile_dpbusd"},
-      {"dp4a", AtomForm::group, "vi_dpbssd"},
+      {"dp4a", AtomForm::group, "vi_dpbssd"},       {"mma.sync", AtomForm::warp, "mma"},
   };
   return rows;
 }

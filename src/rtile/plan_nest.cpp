@@ -271,19 +271,23 @@ class Planner {
       if (p.operands[size_t(ia)].placement != Placement::direct) continue;
       for (const hw::Atom& atom : c_.profile.atoms) {
         const AtomRow* row = find_atom_row(atom.name);
-        if (!row || row->form == AtomForm::vector || atom.n != W_ || atom.b != tb) continue;
+        if (!row || row->form == AtomForm::vector || atom.b != tb || atom.tf32) continue;
+        const bool warp = row->form == AtomForm::warp;
+        if (warp ? atom.n != 8 || atom.m != 16 || W_ != 32 || atom.a != atom.b || atom.b == DType::u8 : atom.n != W_) continue;
         const bool offset = row->offset_a && ta == DType::s8;
         if (atom.a != ta && !offset) continue;
         for (int k = 0; k < n_; ++k) {
           if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
           NestPlan g = p;
           g.form = row->form;
-          g.atom = std::make_shared<const hw::Atom>(atom), g.k_axis = k, g.k_step = atom.k, g.k_group = 4 / size_of(tb),
+          hw::Atom issued = atom;
+          if (warp) issued.n = W_, issued.k *= 2, issued.per_ns /= 8;  // a tile takes 4 × 2 of them
+          g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k, g.k_group = 4 / size_of(tb),
           g.offset_a = offset;
           g.operand_a = ia, g.operand_b = ib;
           std::erase(g.reduce_order, k);
           g.reduce_order.push_back(k);
-          if (row->form == AtomForm::matrix) {  // rows along the longest axis of a
+          if (g.tiled()) {  // rows along the longest axis of a
             for (int m = 0; m < n_; ++m)
               if (!reduced(m) && m != p.vec && fa.coef[size_t(m)] != 0 && fb.coef[size_t(m)] == 0 &&
                   (g.m_axis < 0 || extent(m) > extent(g.m_axis)))
@@ -376,8 +380,8 @@ class Planner {
       if (per > registers) break;
       consider(p);
       for (int a : others) {
-        const bool rows = p.form == AtomForm::matrix;
-        for (int64_t u : thinned(sizes(extent(a), rows ? 48 : (most - 1) / per))) {
+        const bool rows = p.tiled();
+        for (int64_t u : thinned(sizes(extent(a), rows ? 64 : (most - 1) / per))) {
           if (u == 1) continue;
           NestPlan q = p;
           q.tile[size_t(a)] = Blocking(extent(a), 1, u);
@@ -399,7 +403,7 @@ class Planner {
 
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
   void consider(NestPlan p) {
-    if (p.form == AtomForm::matrix && !fits_tiles(p)) return;
+    if (p.tiled() && !fits_tiles(p)) return;
     if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
     const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
     if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
@@ -444,6 +448,7 @@ class Planner {
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) size[size_t(a)] = p.tile[size_t(a)].hi;
     const int64_t rows = int64_t(p.row_tiles(size, nest_).size()), columns = p.tile[size_t(p.vec)].hi;
+    if (p.form == AtomForm::warp) return 16 * rows * columns + 8 * rows + 16 * columns <= 176;  // registers of a thread
     return rows * columns + rows + columns <= 8;
   }
   int64_t points(const NestPlan& p) const {
@@ -530,6 +535,7 @@ class Planner {
     for (const auto& order : loop_orders(base))
       for (int warps : {1, 2, 4, 8, 16}) {
         if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
+        if (shared_bytes(base) * warps > kStaticShared) break;
         NestPlan p = base;
         launch(p, order, warps);
         plans_.push_back(std::move(p));

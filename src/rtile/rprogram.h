@@ -37,6 +37,7 @@ struct Blocking {
 enum class AtomForm : uint8_t {
   vector,  ///< one multiply-add a lane; operands converted to the accumulation type
   group,   ///< `k_group` products a lane and instruction (vdpbf16ps, vpdpbusd, bfdot, sdot): operands interleaved along k
+  warp,    ///< tiles of 16 × 32 sums spread over a warp's registers (mma.sync): rows of a as they lie, b packed in fragments
   matrix,  ///< tiles of 16 rows: accumulators, a and b in tile registers (AMX); b interleaved like `group`'s
 };
 
@@ -108,6 +109,7 @@ struct NestPlan {
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }
+  bool tiled() const { return form == AtomForm::matrix || form == AtomForm::warp; }
   /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
   std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;
   int64_t tasks() const {

@@ -177,7 +177,15 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
   return rows * lines * line_bytes;
 }
 
+int64_t shared_bytes(const NestPlan& plan) { return plan.form == AtomForm::warp ? plan.tile[size_t(plan.vec)].hi * kFragmentTile * 4 : 0; }
+
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
+  if (plan.form == AtomForm::warp) {
+    std::vector<int64_t> size;
+    for (const Blocking& t : plan.tile) size.push_back(t.hi);
+    const int rows = int(plan.row_tiles(size, nest).size()), columns = int(plan.tile[size_t(plan.vec)].hi);
+    return 16 * rows * columns + 8 * rows + 16 * columns;
+  }
   if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors
   const bool vec_reduced = nest.axes[size_t(plan.vec)].reduced;
   int64_t points = 1;
@@ -346,14 +354,19 @@ class Counter {
       // a border tile checks each access, and waits for the branch
       if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) border_ += guard_cycles(distinct(o)) * n * border_share(i);
     }
-    if (plan_.form == AtomForm::matrix) {
+    if (plan_.tiled()) {
       std::vector<int64_t> size(n_, 1);
       for (size_t a = 0; a < n_; ++a)
         if (!reduced(a)) size[a] = plan_.tile[a].hi;
       const double rows = double(plan_.row_tiles(size, nest_).size()), columns = mean_[size_t(plan_.vec)];
       w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
-      loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
-      stores += points_ * calls_, extra += 40 * calls_;
+      if (plan_.form == AtomForm::matrix) {
+        loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
+        stores += points_ * calls_, extra += 40 * calls_;
+      } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
+        loads = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
+        stores += points_ * calls_, extra += (8 * rows * columns - 6 * rows - 12 * columns) * steps_ * calls_;
+      }
     } else if (plan_.form == AtomForm::group) {
       w_.atoms.push_back({plan_.atom.get(), inner});
       const auto& a = facts_.operands[size_t(plan_.operand_a)];
@@ -365,9 +378,9 @@ class Counter {
       if (!plan_.interleaved() || f != "convert") function(f, k * inner);
     for (const auto& [f, k] : facts_.outer_functions) function(f, k * outer);
     double ops = facts_.inner_ops * inner + facts_.outer_ops * outer + extra +
-                 (plan_.form == AtomForm::group    ? inner
-                  : plan_.form == AtomForm::matrix ? 0
-                                                   : inner * facts_.products);
+                 (plan_.form == AtomForm::group ? inner
+                  : plan_.tiled()               ? 0
+                                                : inner * facts_.products);
     if (chunks_ > 1) loads += points_ * calls_ * (1 - 1 / chunks_), stores += points_ * calls_ * (1 - 1 / chunks_);
     // what does not fit the register file is stored and loaded again at every step
     const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);

@@ -40,6 +40,10 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
 /// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order.
 double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed);
 
+/// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
+int64_t shared_bytes(const NestPlan& plan);
+constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
+
 /// Vector registers that the tile needs at once.
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
 

@@ -30,6 +30,7 @@ hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const Nes
   alone.threads = int(std::min<int64_t>(plan.tasks(), 1 << 30));
   g.task = workload(nest, facts, plan, alone);
   g.tasks = plan.tasks(), g.block_tasks = plan.block_tasks;
+  g.shared_bytes = shared_bytes(plan) * plan.block_tasks;
   constexpr int addresses = 28;  // registers of pointers, indices and temporaries, as compiled kernels show
   g.registers = std::min(c.profile.gpu.max_registers_per_thread, registers_needed(nest, facts, plan) + addresses);
   for (int a : plan.reduce_order) {
@@ -38,7 +39,7 @@ hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const Nes
   }
 
   const hw::MemoryLevel &l2 = c.profile.levels[1], &first = c.profile.levels[0];
-  const int64_t resident = hw::resident_blocks(plan.block_tasks * c.profile.gpu.warp, g.registers, 0, c.profile);
+  const int64_t resident = hw::resident_blocks(plan.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
   const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores * plan.block_tasks;
   const auto task_extents = covered(nest, plan, 1), block = covered(nest, plan, plan.block_tasks), in_wave = covered(nest, plan, wave),
              all = covered(nest, plan, plan.tasks());

@@ -16,8 +16,10 @@ using nlohmann::json;
 
 TEST_CASE("every shipped profile loads under its own name") {
   const std::vector<std::string> names = shipped_profiles();
-  for (const char* expected : {"a100", "cortex_a76", "h100", "haswell_avx2", "neoverse_n1", "neoverse_v1", "sapphire_rapids",
-                               "skylake_avx512", "v100", "zen4", "zen5"})
+  for (const char* expected :
+       {"a100",        "a100_80",     "b200", "cortex_a76", "h100",    "h100_pcie",       "h200",           "haswell_avx2", "l4",   "l40s",
+        "neoverse_n1", "neoverse_v1", "orin", "rtx3090",    "rtx4090", "sapphire_rapids", "skylake_avx512", "t4",           "v100", "zen4",
+        "zen5"})
     CHECK(std::count(names.begin(), names.end(), expected) == 1);
   CHECK(std::count(names.begin(), names.end(), "schema") == 0);
   CHECK(std::is_sorted(names.begin(), names.end()));
@@ -47,6 +49,21 @@ TEST_CASE("published peaks follow from the figures") {
   CHECK(peak("v100", "fma", DType::f32, DType::f32, DType::f32) == doctest::Approx(15.7).epsilon(0.01));
   CHECK(peak("v100", "mma.sync", DType::f16, DType::f16, DType::f32) == doctest::Approx(125).epsilon(0.01));
   CHECK(peak("h100", "wgmma", DType::f16, DType::f16, DType::f32) == doctest::Approx(989).epsilon(0.01));
+  CHECK(peak("h200", "wgmma", DType::bf16, DType::bf16, DType::f32) == doctest::Approx(989).epsilon(0.01));
+  CHECK(peak("h100_pcie", "wgmma", DType::f16, DType::f16, DType::f32) == doctest::Approx(756).epsilon(0.01));
+  CHECK(peak("h100_pcie", "wgmma", DType::s8, DType::s8, DType::s32) == doctest::Approx(1513).epsilon(0.01));
+  struct {
+    const char* profile;
+    double f32, f16, s8;
+  } const with_mma[] = {{"t4", 8.1, 65, 130},   {"a100_80", 19.5, 312, 624}, {"rtx3090", 35.6, 71, 284}, {"orin", 5.3, 42.5, 85},
+                        {"l4", 30.3, 121, 242}, {"l40s", 91.6, 362, 733},    {"rtx4090", 82.6, 165, 660}};
+  for (const auto& d : with_mma) {
+    CAPTURE(d.profile);
+    CHECK(peak(d.profile, "fma", DType::f32, DType::f32, DType::f32) == doctest::Approx(d.f32).epsilon(0.01));
+    CHECK(peak(d.profile, "mma.sync", DType::f16, DType::f16, DType::f32) == doctest::Approx(d.f16).epsilon(0.015));
+    CHECK(peak(d.profile, "mma.sync", DType::s8, DType::s8, DType::s32) == doctest::Approx(d.s8).epsilon(0.01));
+  }
+  CHECK(peak("b200", "fma", DType::f32, DType::f32, DType::f32) == doctest::Approx(75).epsilon(0.02));
   CHECK(peak("sapphire_rapids", "tdpbf16ps", DType::bf16, DType::bf16, DType::f32) / 2 == doctest::Approx(3.0).epsilon(0.05));
   CHECK(peak("sapphire_rapids", "tdpbssd", DType::s8, DType::s8, DType::s32) / 2 == doctest::Approx(6.3).epsilon(0.05));
   CHECK(peak("skylake_avx512", "fma", DType::f32, DType::f32, DType::f32) == doctest::Approx(20 * 2.2 * 64 * 1e-3));

@@ -74,6 +74,7 @@ void of_nest(const rtile::Nest& nest, const rtile::NestPlan& p, Features& f) {
     case rtile::AtomForm::group:
       f.insert("form group");
       break;
+    case rtile::AtomForm::warp:
     case rtile::AtomForm::matrix:
       f.insert("form matrix");
       break;

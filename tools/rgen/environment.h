@@ -11,6 +11,8 @@ std::filesystem::path cache_dir();
 std::string search_path();
 /// RGEN_CXX: the compiler when --compiler does not name one; "" = the first of c++, g++, clang++.
 std::string default_compiler();
+/// RGEN_NVRTC: the libnvrtc to open; "" = where the library looks.
+std::string nvrtc_library();
 /// Whether a stream is a terminal, and whether it may be coloured (NO_COLOR).
 bool is_terminal(int fd);
 bool may_colour(int fd);

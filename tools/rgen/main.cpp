@@ -67,6 +67,7 @@ void add_work_verbs(CLI::App& app, Options& o, Verb& chosen) {
   CLI::App* g = verb(app, "gen", "Plan, emit, write the kernel and its manifest",
                      "  rgen gen --hw host matmul.json -o out\n"
                      "  rgen gen --hw host workloads.json#mm_512 --emit so -o out\n"
+                     "  rgen gen --hw a100 workloads.json#mm_512 --emit cubin -o out\n"
                      "  rgen gen --hw host 'C[m,n] = sum(k | A[m,k]*B[k,n])' -D m=128,n=128,k=128",
                      chosen, gen);
   add_common(g, o);

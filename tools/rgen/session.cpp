@@ -1,6 +1,8 @@
 #include "rgen/session.h"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +37,7 @@ PlanOptions Session::plan_options() const { return {options_.threads, options_.t
 
 BuildOptions Session::build_options() const {
   return {options_.compiler.empty() ? default_compiler() : options_.compiler, search_path(),
-          options_.no_cache ? std::filesystem::path() : cache_dir()};
+          options_.no_cache ? std::filesystem::path() : cache_dir(), nvrtc_library()};
 }
 
 int Session::for_each(const Work& work) {
@@ -87,10 +89,20 @@ void describe(const Plan& plan, double parse_ms, Json& entry) {
 }
 
 void describe(const BuildReport& report, Json& entry) {
-  entry["compiler"] = "cc";
+  entry["compiler"] = report.compiler;
   entry["compile_ms"] = report.compile_ms;
-  entry["load_ms"] = report.load_ms;
   entry["cache"] = report.cache;
+  if (report.kernels.empty()) return;
+  const auto worst = [&](auto figure, auto worse) {
+    auto value = std::invoke(figure, report.kernels.front());
+    for (const KernelResources& k : report.kernels) value = worse(value, std::invoke(figure, k));
+    return value;
+  };
+  const auto most = [](auto a, auto b) { return std::max(a, b); };
+  entry["registers"] = worst(&KernelResources::registers, most);
+  entry["spill_bytes"] = worst(&KernelResources::spill_bytes, most);
+  entry["shared_bytes"] = worst(&KernelResources::shared_bytes, most);
+  entry["blocks_per_sm"] = worst(&KernelResources::blocks_per_sm, [](auto a, auto b) { return std::min(a, b); });
 }
 
 void check_backend(const Options& options) {

@@ -44,7 +44,7 @@ class Session {
 Profile load_profile(const Options& options, const std::string& name);
 /// What every entry says of a plan.
 void describe(const Plan& plan, double parse_ms, Json& entry);
-/// What every entry says of a compilation.
+/// What every entry says of a compilation; of several kernels the most that one takes.
 void describe(const BuildReport& report, Json& entry);
 /// Refuses --jit.
 void check_backend(const Options& options);

@@ -1,6 +1,7 @@
 // rgen gen: plan, emit, write the kernel and its manifest.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -41,29 +42,49 @@ std::string backend_of(const std::string& form) {
     throw Error(ErrorCode::usage, "no form '" + form + "'" + (hint.empty() ? "" : " (did you mean '" + hint + "'?)"), "--emit");
   }
   if (form == "so" || form == "obj") return "cpp";
-  if (form == "cubin" || form == "ptx")
-    throw Error(ErrorCode::unsupported, "'" + form + "' needs a CUDA compiler, which this build has not; 'cpp', 'so' and 'obj' work",
-                "--emit");
+  if (form == "cubin" || form == "ptx") return "cuda";
   return form;
 }
 
+/// What a form is compiled to, and its file's extension; a form without is the source.
+struct Compiled {
+  std::string_view form, extension;
+  Artifact artifact;
+};
+constexpr Compiled compiled_forms[] = {{"so", ".so", Artifact::shared_library},
+                                       {"obj", ".o", Artifact::object},
+                                       {"cubin", ".cubin", Artifact::cubin},
+                                       {"ptx", ".ptx", Artifact::ptx}};
+
+struct Written {
+  std::vector<std::string> files;
+  std::vector<KernelResources> kernels;
+};
 /// Writes the kernel in the form asked for, and then its manifest: who sees the manifest sees a whole kernel.
-std::vector<std::string> write_kernel(const Session& session, const Source& source, const fs::path& stem, Json& entry) {
-  const std::string& form = session.options().emit;
-  const bool compiled = form == "so" || form == "obj";
-  const std::string extension = form == "so" ? ".so" : form == "obj" ? ".o" : source.extension;
-  const fs::path kernel = stem.string() + extension, manifest = stem.string() + ".manifest.json";
-  if (compiled) {
-    const BuildReport report =
-        build_file(source, form == "so" ? Artifact::shared_library : Artifact::object, kernel, session.build_options());
-    entry["compiler"] = "cc";
-    entry["compile_ms"] = report.compile_ms;
-    entry["cache"] = report.cache;
+Written write_kernel(const Session& session, const Source& source, const fs::path& stem, Json& entry) {
+  const auto* const end = std::end(compiled_forms);
+  const auto* const compiled =
+      std::find_if(std::begin(compiled_forms), end, [&](const Compiled& c) { return c.form == session.options().emit; });
+  const fs::path kernel = stem.string() + (compiled != end ? std::string(compiled->extension) : source.extension);
+  const fs::path manifest = stem.string() + ".manifest.json";
+  BuildReport report;
+  if (compiled != end) {
+    report = build_file(source, compiled->artifact, kernel, session.build_options());
+    describe(report, entry);
   } else {
     write_file(kernel, source.text);
   }
   write_file(manifest, source.manifest);
-  return {kernel.string(), manifest.string()};
+  return {{kernel.string(), manifest.string()}, report.kernels};
+}
+
+/// "128 registers, 0 B spilled, 16.0 KiB shared, 2 blocks an SM" of each kernel.
+std::string resources_text(const std::vector<KernelResources>& kernels) {
+  std::string s;
+  for (const KernelResources& k : kernels)
+    s += fmt::format("  {}  {} registers, {} spilled, {} shared, {} an SM\n", k.symbol, k.registers, bytes_text(k.spill_bytes),
+                     bytes_text(double(k.shared_bytes)), count_text(k.blocks_per_sm, "block"));
+  return s;
 }
 
 /// The plans after the best, where --top-k asked for them.
@@ -92,10 +113,11 @@ int gen(const Options& o) {
     const std::string stem = file_stem(item.program.name());
     if (!written.insert(stem).second)
       throw Error(ErrorCode::usage, "another spec of this call has written files of this name; use another folder", item.program.name());
-    const std::vector<std::string> files = write_kernel(session, source, folder / stem, entry);
-    entry["files"] = files;
-    session.say(fmt::format("{}  {} predicted, bound by {}, {}\n", files[0], time_text(plans.front().predicted_us()), plans.front().bound(),
-                            count_text(plans.front().threads(), "thread")));
+    const Written kernel = write_kernel(session, source, folder / stem, entry);
+    entry["files"] = kernel.files;
+    session.say(fmt::format("{}  {} predicted, bound by {}, {}\n", kernel.files[0], time_text(plans.front().predicted_us()),
+                            plans.front().bound(), count_text(plans.front().threads(), session.profile().is_gpu() ? "SM" : "thread")) +
+                resources_text(kernel.kernels));
   });
 }
 

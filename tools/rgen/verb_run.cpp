@@ -45,6 +45,7 @@ void describe_measured(const Measured& m, Json& entry) {
   entry["isa"] = m.source.isa;
   entry["emit_ms"] = m.source.emit_ms;
   describe(m.kernel.report(), entry);
+  entry["load_ms"] = m.kernel.report().load_ms;
   entry["verified"] = m.verification.ok;
   entry["max_rel_err"] = m.verification.max_rel_err;
   entry["tolerance"] = m.verification.tolerance;
@@ -55,6 +56,7 @@ void describe_measured(const Measured& m, Json& entry) {
 
 /// Builds, verifies and times the plans of a program; with --top-k the fastest of them is the result.
 Measured best_of(const Session& session, const Item& item, Pools& pools, Json& entry) {
+  session.profile().require_device();  // before any planning
   std::optional<Measured> best;
   for (const Plan& p : plan(item.program, session.profile(), session.plan_options())) {
     Measured m = measure(session, p, pools.of(p.threads()));

@@ -474,3 +474,141 @@ INLINE vi vi_bcast_group_n(const void* p, int bytes) {
 //@ vi_dpbssd
 /// acc + the sum of 4 products of signed bytes.
 INLINE vi vi_dpbssd(vi acc, vi a, vi b) { return __dp4a(a, b, acc); }
+
+//@ shared_base
+#if defined(__CUDACC__)
+INLINE unsigned char* shared_base() {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  return shared_memory;
+}
+#endif
+//@ warp_memory
+/// This warp's part of the dynamic shared memory, from `offset` bytes on.
+#define warp_memory(offset) static_cast<void*>(shared_base() + threadIdx.x / 32 * kWarpBytes + (offset))
+
+//@ fragment_zero
+template <class V>
+INLINE void fragment_zero(V* c) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) c[i] = 0;
+}
+//@ fragment_row
+/// 16 bytes at q as 4 words.
+INLINE void fragment_row(vu* a, const uint8_t* q) {
+  const uint4 v = *(const uint4*)q;
+  a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+}
+//@ word_of
+/// The first n bytes at p, at most 4, then zeros; nothing else is read.
+INLINE vu word_of(const uint8_t* p, int n) {
+  vu w = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (i < n) w |= (vu)p[i] << 8 * i;
+  return w;
+}
+//@ fragment_load_a
+/// 16 rows of 64 bytes, `row_bytes` apart: thread 4g + t takes 16 bytes from 16t on of rows g and g + 8. Only the first `rows` rows and
+/// the first `bytes` bytes of each are read, the others are 0. Addresses are multiples of 16.
+INLINE void fragment_load_a(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  const int at = lane() % 4 * 16;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane() / 4 + 8 * half;
+    const uint8_t* q = (const uint8_t*)p + row * row_bytes + at;
+    if ((rows == 16 || row < rows) && at + 16 <= bytes) {
+      fragment_row(a + 4 * half, q);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[4 * half + i] = row < rows ? word_of(q + 4 * i, bytes - at - 4 * i) : 0;
+    }
+  }
+}
+//@ fragment_load_a_unaligned
+/// The same from any address.
+INLINE void fragment_load_a_unaligned(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  const int at = lane() % 4 * 16;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane() / 4 + 8 * half;
+    const uint8_t* q = (const uint8_t*)p + row * row_bytes + at;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[4 * half + i] = row < rows ? word_of(q + 4 * i, bytes - at - 4 * i) : 0;
+  }
+}
+//@ fragment_load_b
+/// 64 bytes a thread, packed in fragments: words 4j to 4j + 3 are of column 8j + g, and of k as in fragment_load_a.
+INLINE void fragment_load_b(vu* b, const void* p) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const uint4 v = ((const uint4*)p)[lane() * 4 + j];
+    b[4 * j] = v.x, b[4 * j + 1] = v.y, b[4 * j + 2] = v.z, b[4 * j + 3] = v.w;
+  }
+}
+//@ fragment_store
+/// 16 rows of 32 sums, 40 apart (no two threads meet in a bank), for the warp to read as vectors.
+template <class V>
+INLINE void fragment_store(const V* c, V* p) {
+  V* const q = p + lane() / 4 * 40 + lane() % 4 * 2;
+  __syncwarp();  // what was here has been read
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    q[8 * j] = c[4 * j], q[8 * j + 1] = c[4 * j + 1];
+    q[8 * j + 320] = c[4 * j + 2], q[8 * j + 321] = c[4 * j + 3];
+  }
+  __syncwarp();
+}
+//@ mma_m16n8k16_bf16
+#if defined(__CUDACC__)
+INLINE void mma_m16n8k16_bf16(float* c, const vu* a, const vu* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+//@ mma_bf16
+/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
+INLINE void mma_bf16(vf* c, const vu* a, const vu* b) {
+#pragma unroll
+  for (int h = 0; h < 4; h += 2) {
+    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
+#pragma unroll
+    for (int j = 0; j < 16; j += 4) mma_m16n8k16_bf16(c + j, rows, b + j + h);
+  }
+}
+//@ mma_m16n8k16_f16
+#if defined(__CUDACC__)
+INLINE void mma_m16n8k16_f16(float* c, const vu* a, const vu* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+//@ mma_f16
+/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
+INLINE void mma_f16(vf* c, const vu* a, const vu* b) {
+#pragma unroll
+  for (int h = 0; h < 4; h += 2) {
+    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
+#pragma unroll
+    for (int j = 0; j < 16; j += 4) mma_m16n8k16_f16(c + j, rows, b + j + h);
+  }
+}
+//@ mma_m16n8k32_s8
+#if defined(__CUDACC__)
+INLINE void mma_m16n8k32_s8(int32_t* c, const vu* a, const vu* b) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+//@ mma_s8
+/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
+INLINE void mma_s8(vi* c, const vu* a, const vu* b) {
+#pragma unroll
+  for (int h = 0; h < 4; h += 2) {
+    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
+#pragma unroll
+    for (int j = 0; j < 16; j += 4) mma_m16n8k32_s8(c + j, rows, b + j + h);
+  }
+}
