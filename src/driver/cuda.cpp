@@ -1,13 +1,12 @@
 #include "driver/cuda.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/math.h"
+#include "hwmodel/estimate.h"
 #include "run/cache.h"
 
 namespace rgen::driver {
@@ -54,13 +53,6 @@ std::string cache_key(const emit::Emitted& code, const std::string& arch, run::D
   return key + "\n\n" + code.source;
 }
 
-/// 80 of "sm_80".
-int arch_number(const std::string& arch) {
-  int number = 0;
-  std::from_chars(arch.data() + std::string_view("sm_").size(), arch.data() + arch.size(), number);
-  return number;
-}
-
 }  // namespace
 
 std::string cuda_arch(const hw::Profile& profile) { return profile.arch + (profile.has("wgmma") ? "a" : ""); }
@@ -88,24 +80,7 @@ CudaImage compile_cuda(const emit::Emitted& code, const std::string& arch, run::
 }
 
 int blocks_per_sm(const run::KernelResources& kernel, int block, int64_t dynamic_shared, const hw::Profile& profile) {
-  const hw::Profile::Gpu& g = profile.gpu;
-  if (block < 1 || block > g.max_threads_per_block || kernel.registers > g.max_registers_per_thread) return 0;
-  const int64_t warps = ceil_div(block, g.warp);
-  int64_t blocks = std::min<int64_t>(g.max_blocks_per_sm, g.max_threads_per_sm / g.warp / warps);
-
-  // Registers are given to warps, and each scheduler has its own part of the file.
-  constexpr int register_unit = 256;
-  const int64_t registers_per_warp = round_up(std::max(kernel.registers, 1) * g.warp, register_unit);
-  const int64_t warps_by_registers = g.registers_per_sm / g.schedulers / registers_per_warp * g.schedulers;
-  blocks = std::min(blocks, warps_by_registers / warps);
-
-  const int64_t shared = kernel.shared_bytes + dynamic_shared;
-  if (shared > g.smem_per_block) return 0;
-  // From Ampere on the system keeps a KiB beside each block's shared memory.
-  const bool ampere = arch_number(profile.arch) >= 80;
-  const int64_t taken = round_up(shared + (ampere ? 1024 : 0), ampere ? 128 : 256);
-  if (taken > 0) blocks = std::min(blocks, g.smem_per_sm / taken);
-  return int(blocks);
+  return hw::resident_blocks(block, kernel.registers, kernel.shared_bytes + dynamic_shared, profile);
 }
 
 }  // namespace rgen::driver

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+
+#include "base/math.h"
 
 namespace rgen::hw {
 
@@ -49,13 +52,19 @@ Estimate estimate(const Workload& w, const Profile& p) {
 
 int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& p) {
   const Profile::Gpu& g = p.gpu;
-  if (block_threads > g.max_threads_per_block || registers > g.max_registers_per_thread || shared_bytes > g.smem_per_block) return 0;
-  const int warps = (block_threads + g.warp - 1) / g.warp;
-  const int per_warp = (registers * g.warp + 255) / 256 * 256;  // registers are handed out in pieces of 256
-  int blocks = std::min(g.max_blocks_per_sm, g.max_threads_per_sm / (warps * g.warp));
-  blocks = std::min(blocks, g.registers_per_sm / (per_warp * warps));
-  if (shared_bytes > 0) blocks = int(std::min<int64_t>(blocks, g.smem_per_sm / shared_bytes));
-  return blocks;
+  if (block_threads < 1 || block_threads > g.max_threads_per_block || registers > g.max_registers_per_thread ||
+      shared_bytes > g.smem_per_block)
+    return 0;
+  const int64_t warps = ceil_div(block_threads, g.warp);
+  int64_t blocks = std::min<int64_t>(g.max_blocks_per_sm, g.max_threads_per_sm / g.warp / warps);
+  // registers are given to warps in pieces of 256, and each scheduler has its own part of the file
+  const int64_t per_warp = round_up(std::max(registers, 1) * g.warp, 256);
+  blocks = std::min(blocks, g.registers_per_sm / g.schedulers / per_warp * g.schedulers / warps);
+  // from Ampere on the system keeps a KiB beside each block's shared memory
+  const bool ampere = std::atoi(p.arch.c_str() + std::min<size_t>(3, p.arch.size())) >= 80;  // "sm_80"
+  const int64_t taken = round_up(shared_bytes + (ampere ? 1024 : 0), ampere ? 128 : 256);
+  if (taken > 0) blocks = std::min(blocks, g.smem_per_sm / taken);
+  return int(blocks);
 }
 
 Estimate estimate(const GpuWorkload& w, const Profile& p) {

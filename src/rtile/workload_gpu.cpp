@@ -31,8 +31,9 @@ hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const Nes
   g.task = workload(nest, facts, plan, alone);
   g.tasks = plan.tasks(), g.block_tasks = plan.block_tasks;
   g.shared_bytes = shared_bytes(plan) * plan.block_tasks;
-  constexpr int addresses = 28;  // registers of pointers, indices and temporaries, as compiled kernels show
-  g.registers = std::min(c.profile.gpu.max_registers_per_thread, registers_needed(nest, facts, plan) + addresses);
+  // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
+  const int needed = registers_needed(nest, facts, plan);
+  g.registers = std::min(c.profile.gpu.max_registers_per_thread, int(round_up(needed + needed / 5 + 32, 8)));
   for (int a : plan.reduce_order) {
     const Blocking& t = plan.tile[size_t(a)];
     g.rounds *= std::ceil(double(t.units()) / double(t.hi));

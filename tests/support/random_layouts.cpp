@@ -189,7 +189,14 @@ void reshaping(SpecWriter& w) {
     if (w.draws.below(2)) w.shuffle(out);
   } else if (kind == 2) {  // resized by repeating
     const int64_t d = 2 + w.draws.below(3);
-    v = w.read(w.input("X", {(a.extent + d - 1) / d, c.extent, b.extent}, type), {a.name + "/" + std::to_string(d), c.name, b.name});
+    const Tensor x = w.input("X", {(a.extent + d - 1) / d, c.extent, b.extent}, type);
+    const int64_t late = w.draws.below(4);  // the first rows are of quotients below zero
+    if (late == 0) {
+      v = w.read(x, {a.name + "/" + std::to_string(d), c.name, b.name});
+    } else {
+      const Value padded = w.read_padded(x, {"(" + a.name + " - " + std::to_string(late) + ")/" + std::to_string(d), c.name, b.name}, "0");
+      v = {padded.text, std::min(x.lo, 0.0), std::max(x.hi, 0.0), x.integer};
+    }
     out = w.draws.below(2) ? Axes{a, c, b} : Axes{a, b, c};
   } else if (kind == 3) {  // depth to space
     const int64_t r = 2 + w.draws.below(2);
