@@ -199,6 +199,8 @@ class ProgramLowering {
     variants(0, {}, *body);
     number += int(g.nests.size());
     p.body.push_back({For{tile, Int::var(first), Int::var(last), 1, body}});
+    if (std::any_of(g.nests.begin(), g.nests.end(), [](const NestPlan& n) { return n.stream; }))
+      p.body.push_back({Op{"stream_fence", -1, false, {}}});
     const int proc = b_.proc(std::move(p));
     result_.regions.push_back({proc, tasks, ""});
   }

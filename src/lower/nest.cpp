@@ -37,6 +37,8 @@ class NestLowering {
     }
     loops(0);
     if (c_.plan.form == rtile::AtomForm::matrix) put({Op{"tile_release", -1, false, {}}});
+    const bool in_group = std::any_of(c_.origin.begin(), c_.origin.end(), [](int o) { return o >= 0; });
+    if (c_.plan.stream && !in_group) put({Op{"stream_fence", -1, false, {}}});
     return b_.proc(std::move(p));
   }
 
@@ -66,9 +68,25 @@ class NestLowering {
   void split(int task) {
     Int rest = Int::var(task);
     int64_t remaining = c_.plan.tasks();
-    for (size_t i = 0; i < c_.plan.parallel.size(); ++i) {
-      const auto [a, parts] = c_.plan.parallel[i];
-      if (parts == 1) continue;
+    // blocks of tasks that are rectangles: the place within one, then the block's among all
+    const size_t axes = c_.plan.parallel.size();
+    const int64_t rows = c_.plan.block_rows, columns = c_.plan.block_tasks / rows;
+    Int row(0), column(0);
+    if (rows > 1) {
+      const int block = b_.variable("block", 0, remaining / c_.plan.block_tasks - 1);
+      const int place = b_.variable("place", 0, c_.plan.block_tasks - 1);
+      const int r = b_.variable("row", 0, rows - 1), l = b_.variable("column", 0, columns - 1);
+      put({LetInt{LetInt::Op::floor_div, block, rest, Int(c_.plan.block_tasks)}});
+      put({LetInt{LetInt::Op::floor_mod, place, rest, Int(c_.plan.block_tasks)}});
+      put({LetInt{LetInt::Op::floor_div, r, Int::var(place), Int(columns)}});
+      put({LetInt{LetInt::Op::floor_mod, l, Int::var(place), Int(columns)}});
+      row = Int::var(r), column = Int::var(l), rest = Int::var(block), remaining /= c_.plan.block_tasks;
+    }
+    for (size_t i = 0; i < axes; ++i) {
+      const int a = c_.plan.parallel[i].axis;
+      const int64_t within = rows == 1 ? 1 : i + 1 == axes ? columns : i + 2 == axes ? rows : 1;
+      const int64_t parts = c_.plan.parallel[i].parts / within;
+      if (c_.plan.parallel[i].parts == 1) continue;
       Int part = rest;
       if (remaining != parts) {
         remaining /= parts;
@@ -78,8 +96,10 @@ class NestLowering {
         part = Int::var(q), rest = Int::var(r);
       }
       const int64_t blocks = tile(a).blocks;
-      if (parts == blocks) {
-        begin_[size_t(a)] = part, end_[size_t(a)] = part + Int(1);
+      if (parts * within == blocks) {
+        const Int at = parts == 1 ? Int(0) : part * within;
+        const Int block = at + (within == 1 ? Int(0) : i + 1 == axes ? column : row);
+        begin_[size_t(a)] = block, end_[size_t(a)] = block + Int(1);
         continue;
       }
       const int lo = b_.variable(name(a) + "_from", 0, blocks), hi = b_.variable(name(a) + "_to", 0, blocks);

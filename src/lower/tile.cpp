@@ -94,7 +94,7 @@ void Tile::store(const Statement& s, const Value& v) {
   const bool full = lanes == physical();
   if (stride == 0 || stride == 1) {
     if (full)
-      effect(family + "store_" + type, {where, v.arg});
+      effect(family + full_store(s, v.integer) + type, {where, v.arg});
     else
       effect(family + "store_" + type + "_n", {where, v.arg, Int(stride == 0 ? 1 : lanes)});
     return;
@@ -103,6 +103,12 @@ void Tile::store(const Statement& s, const Value& v) {
     effect(family + "scatter_" + type, {where, Int(stride), v.arg});
   else
     effect(family + "scatter_" + type + "_n", {where, Int(stride), v.arg, Int(lanes)});
+}
+
+std::string Tile::full_store(const Statement& s, bool integer) const {
+  const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
+  const bool past = c_.plan.stream && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer && v_.last;
+  return past ? "stream_" : "store_";
 }
 
 bool Tile::stores_transposed(const Statement& s) const {
@@ -135,7 +141,7 @@ void Tile::flush_transposed_stores() {
       for (int l = 0; l < p.lanes; ++l) {
         const Address row{where.pointer, where.offset + Int(l * m.inside[size_t(vec_)])};
         if (along == W_)
-          effect(family + "store_" + type, {row, Reg{r, l}});
+          effect(family + full_store(s, integer) + type, {row, Reg{r, l}});
         else
           effect(family + "store_" + type + "_n", {row, Reg{r, l}, Int(along)});
       }

@@ -155,6 +155,8 @@ class Tile {
   void store(const Statement& s, const Value& v);
   int physical() const { return b_.program.lanes; }
 
+  /// "store_", or "stream_" where the plan says so.
+  std::string full_store(const Statement& s, bool integer) const;
   bool stores_transposed(const Statement& s) const;
   /// Vectors along the vector axis, transposed in registers so that they can be stored along the axis contiguous in memory.
   void flush_transposed_stores();

@@ -163,7 +163,7 @@ class Constructor {
     std::vector<int64_t> tried;
     // products want rows to reuse what they stream; rows alone stay smallest in the nearest cache
     const bool products = std::any_of(g.nests.begin(), g.nests.end(), [&](const Nest& n) { return nest_facts(program_, n).products > 0; });
-    for (int64_t size : products ? std::vector<int64_t>{8, 32, 128} : std::vector<int64_t>{1, 4, 16}) {
+    for (int64_t size : products ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16}) {
       const int64_t equal = Blocking(extent, 1, size).hi;
       if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
       tried.push_back(equal);
@@ -187,6 +187,7 @@ class Constructor {
     }
     p.tasks = std::min<int64_t>(threads_, tiles);
     PlanContext c = context(1);
+    c.register_tiles = 3;  // of several nests for each of several sizes
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     // tile buffers live in the level that holds them

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -62,7 +63,10 @@ std::optional<Contraction> contraction(const Nest& nest) {
 
 class Planner {
  public:
-  Planner(const Nest& nest, const PlanContext& c) : nest_(nest), c_(c), facts_(nest_facts(c.program, nest)), n_(int(nest.axes.size())) {
+  Planner(const Nest& nest, const PlanContext& c)
+      : nest_(nest), c_(c), facts_(nest_facts(c.program, nest)), n_(int(nest.axes.size())), alone_(c) {
+    alone_.threads = 1, alone_.sharers = 1;
+    std::fill(alone_.home.begin(), alone_.home.end(), 0);
     W_ = c.profile.vector_bits / 32;
     if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
     if (!fma_)
@@ -79,18 +83,18 @@ class Planner {
                   c_.profile.name);
     // the register tiles that compute fastest go on to loops and placement
     std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
-    const double limit = tiles_.front().us * (1 + 0.25 * c_.breadth);
-    const size_t most = (gpu() ? 4 * kTiles : kTiles) * size_t(c_.breadth);  // a GPU's tiles have few loops to go with
+    const double slowest = tiles_.front().us * limit();
+    const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);  // a GPU's tiles have few loops to go with
     if (tiles_.size() > most) tiles_.resize(most);
     for (const Scored& t : tiles_)
-      if (t.us <= limit || &t == &tiles_.front()) enumerate_loops(t.plan);
+      if (t.us <= slowest || &t == &tiles_.front()) enumerate_loops(t.plan);
     std::stable_sort(plans_.begin(), plans_.end(), faster);
     if (int(plans_.size()) > keep) plans_.resize(size_t(keep));
     return std::move(plans_);
   }
 
  private:
-  static constexpr size_t kTiles = 6, kLoops = 4;
+  static constexpr size_t kLoops = 4;
   struct Scored {
     NestPlan plan;
     double us;
@@ -109,6 +113,8 @@ class Planner {
   const int n_;
   int W_ = 1;
   std::shared_ptr<const hw::Atom> fma_;
+  PlanContext alone_;  ///< one worker, everything in the nearest cache
+  double fastest_ = std::numeric_limits<double>::infinity();
   std::vector<Scored> tiles_;
   std::vector<NestPlan> plans_;
 
@@ -416,21 +422,26 @@ class Planner {
     p.window = true;
     if (registers_needed(nest_, facts_, p) <= registers) score(p);
   }
-  void score(const NestPlan& p) {
-    NestPlan alone = p;
+  void score(NestPlan& p) {
+    double us = 0;
     if (gpu()) {
-      launch(alone, outputs(), 4);
-      tiles_.push_back({p, alone.estimate.us});
-      return;
+      launch(p, outputs(), 4);
+      us = p.estimate.us;
+      p.block_rows = 2;
+      launch(p, outputs(), 8);
+      us = std::min(us, p.estimate.us);
+      p.parallel.clear(), p.block_rows = 1;
+    } else {
+      for (int a = 0; a < n_; ++a)
+        if (!reduced(a)) p.loops.push_back({a, 1});
+      us = hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
     }
-    for (int a = 0; a < n_; ++a)
-      if (!reduced(a)) alone.loops.push_back({a, 1});
-    PlanContext local = c_;
-    local.threads = 1, local.sharers = 1;
-    std::fill(local.home.begin(), local.home.end(), 0);
-    const hw::Workload w = workload(nest_, facts_, alone, local);
-    tiles_.push_back({p, hw::estimate(w, c_.profile).us});
+    p.loops.clear();
+    fastest_ = std::min(fastest_, us);
+    if (us <= fastest_ * limit()) tiles_.push_back({p, us});
   }
+  /// Register tiles slower than the fastest one by more than this are given up.
+  double limit() const { return 1 + 0.25 * c_.breadth; }
   /// What one step of the tile touches: it must fit the innermost cache.
   double step_bytes(const NestPlan& p) const {
     std::vector<int64_t> e;
@@ -448,7 +459,7 @@ class Planner {
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) size[size_t(a)] = p.tile[size_t(a)].hi;
     const int64_t rows = int64_t(p.row_tiles(size, nest_).size()), columns = p.tile[size_t(p.vec)].hi;
-    if (p.form == AtomForm::warp) return 16 * rows * columns + 8 * rows + 16 * columns <= 176;  // registers of a thread
+    if (p.form == AtomForm::warp) return 16 * rows * columns + 8 * rows + 16 * columns <= 192;  // registers of a thread
     return rows * columns + rows + columns <= 8;
   }
   int64_t points(const NestPlan& p) const {
@@ -529,6 +540,10 @@ class Planner {
       if (p.tile[size_t(a)].blocks > 1) p.parallel.push_back({a, p.tile[size_t(a)].blocks});
     }
     p.block_tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
+    const size_t axes = p.parallel.size();
+    if (p.block_rows > 1 && (axes < 2 || p.block_tasks % p.block_rows || p.parallel[axes - 2].parts % p.block_rows ||
+                             p.parallel[axes - 1].parts % (p.block_tasks / p.block_rows)))
+      p.block_rows = 1;
     p.estimate = hw::estimate(gpu_workload(nest_, facts_, p, c_), c_.profile);
   }
   void enumerate_launches(const NestPlan& base) {
@@ -536,9 +551,12 @@ class Planner {
       for (int warps : {1, 2, 4, 8, 16}) {
         if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
         if (shared_bytes(base) * warps > kStaticShared) break;
-        NestPlan p = base;
-        launch(p, order, warps);
-        plans_.push_back(std::move(p));
+        for (int rows : {1, 2, 4}) {
+          NestPlan p = base;
+          p.block_rows = rows;
+          launch(p, order, warps);
+          if (p.block_rows == rows) plans_.push_back(std::move(p));
+        }
         if (plans_.back().tasks() <= warps) break;
       }
   }
@@ -671,8 +689,25 @@ class Planner {
     return options;
   }
 
+  /// Results that live in memory beyond the caches need not be fetched in order to be overwritten.
+  bool streams(const NestPlan& p) const {
+    if (c_.profile.arch != "x86-64" || p.chunked()) return false;
+    for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
+          (o.coef[size_t(p.vec)] == 1 || p.store_transpose_axis >= 0))
+        return true;
+    }
+    return false;
+  }
+
   void finish(NestPlan p) {
+    p.stream = streams(p);
     p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+    if (p.stream && p.estimate.bound != c_.profile.levels.back().name) {  // stores that nothing waits for are better buffered by the caches
+      p.stream = false;
+      p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+    }
     plans_.push_back(std::move(p));
   }
 };

@@ -96,6 +96,7 @@ struct NestPlan {
   bool window = false;             ///< values loaded for one unrolled step of the reduction are kept for the next ones
   std::vector<Parallel> parallel;  ///< outermost; empty = serial
   int block_tasks = 1;             ///< neighbouring tasks that run together: warps of a GPU's thread block
+  int block_rows = 1;  ///< ... as a rectangle: so many along the last parallel axis but one, which they divide as the rest divides the last
   AtomForm form = AtomForm::vector;
   std::shared_ptr<const hw::Atom> atom;  ///< a copy: plans outlive the profile
   int k_axis = -1;                       ///< group and matrix: the axis whose neighbours one instruction multiplies
@@ -105,6 +106,7 @@ struct NestPlan {
   bool offset_a = false;                 ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
   Operands operands;                     ///< the distinct accesses of the nest
   int store_transpose_axis = -1;         ///< ≥ 0: results are transposed in registers and stored along this axis
+  bool stream = false;                   ///< f32 results go past the caches: they would leave them before anyone reads them
   bool guarded = false;                  ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   hw::Estimate estimate;
 

@@ -173,7 +173,7 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
     stride *= double(o.shape[d]);
   }
   // a stretch that is no multiple of a line touches half a line more on average
-  const double lines = std::max(1.0, stretch / line_bytes + (std::fmod(stretch, line_bytes) != 0 && stretch > line_bytes ? 0.5 : 0));
+  const double lines = std::max(1.0, stretch / line_bytes + (stretch > line_bytes && int64_t(stretch) % line_bytes != 0 ? 0.5 : 0));
   return rows * lines * line_bytes;
 }
 
@@ -468,24 +468,28 @@ class Counter {
       size_t depth = 0;
       const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered[d], each[d], levels[inner]); };
       while (depth + 1 < covered.size() && occupied(depth) > capacity) ++depth;
+      const bool fits = depth + 1 < covered.size() || occupied(depth) <= capacity;
       hw::LevelTraffic& t = w_.levels[inner + 1];
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
         if (c_.home[size_t(o.tensor)] <= int(inner)) continue;  // it never leaves this level
         double executions = 1;
-        bool reusing = occupied(depth) <= capacity;  // else nothing survives until the next iteration
+        bool reusing = fits;  // else nothing survives until the next iteration
         for (size_t l = depth; l-- > 0;) {
           const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
           reusing = reusing && !used;
           if (!reusing) executions *= trips[l];
         }
         double bytes = each[depth][i] * executions;
-        t.runs += bytes / stretch(i, depth);
+        t.runs += bytes / stretch(i);
         if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
         if (o.is_store) {
-          const bool partial = chunks_ > 1 && executions > 1;
-          t.write_bytes += bytes;
-          t.read_bytes += partial || inner + 2 == levels.size() ? bytes : bytes * 0.5;  // allocated on write
+          // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
+          if (plan_.stream)
+            t.read_bytes += inner + 2 == levels.size() ? bytes : 0;
+          else
+            t.write_bytes += bytes;
+          if (chunks_ > 1 && executions > 1) t.read_bytes += bytes;  // partial sums
         } else {
           t.read_bytes += bytes;
         }
@@ -515,8 +519,8 @@ class Counter {
     return lost;
   }
 
-  /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops inside `depth`.
-  double stretch(size_t i, size_t depth) const {
+  /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops.
+  double stretch(size_t i) const {
     const auto& o = facts_.operands[i];
     if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 65536;  // panels follow one another
     // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
@@ -533,7 +537,7 @@ class Counter {
     };
     for (size_t round = 0; round < 2; ++round)
       for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
-    for (size_t l = plan_.loops.size(); l-- > depth;) {
+    for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const double before = run;

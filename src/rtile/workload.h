@@ -14,6 +14,7 @@ struct PlanContext {
   std::vector<int> home;          ///< per tensor: memory level (index into Profile::levels) where it waits between uses
   std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
   int breadth = 1;                ///< ConstructOptions::breadth
+  int register_tiles = 6;         ///< that go on to loops and placement
 };
 
 /// Facts about a nest that every plan of it shares; computed once.

@@ -8,14 +8,16 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Extents that the first `tasks` tasks cover together: along the last parallel axis first.
+/// Extents that the first `tasks` tasks cover together: along the last parallel axis first, but a block is a rectangle.
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
+  const bool block = plan.block_rows > 1 && tasks == plan.block_tasks;
   std::vector<int64_t> e;
   for (size_t a = 0; a < nest.axes.size(); ++a)
     e.push_back(nest.axes[a].reduced ? nest.axes[a].extent : std::min(nest.axes[a].extent, plan.tile[a].size()));
   for (size_t i = plan.parallel.size(); i-- > 0 && tasks > 1;) {
     const size_t a = size_t(plan.parallel[i].axis);
-    const int64_t blocks = std::min(plan.parallel[i].parts, tasks);
+    const int64_t most = block && i + 1 == plan.parallel.size() ? plan.block_tasks / plan.block_rows : plan.parallel[i].parts;
+    const int64_t blocks = std::min(most, tasks);
     e[a] = std::min(nest.axes[a].extent, e[a] * blocks);
     tasks = ceil_div(tasks, blocks);
   }

@@ -27,7 +27,8 @@ std::string one_namespace_each(Simd simd) {
     body += "namespace alone_" + name + " {\n";
     for (std::string line; std::getline(text, line);) {
       const bool include = line.rfind("#include", 0) == 0;
-      if (include && includes.find(line + '\n') == std::string::npos) includes += line + '\n';
+      // OpenMP's is behind an #if, and not every compiler has it
+      if (include && line.find("omp.h") == std::string::npos && includes.find(line + '\n') == std::string::npos) includes += line + '\n';
       if (!include) body += line + '\n';
     }
     body += "}\n";

@@ -78,7 +78,7 @@ BUGS = [
      "if (!tile_local && c_.origin[size_t(a)] >= 0)", "if (tile_local && c_.origin[size_t(a)] >= 0)"),
     ("tasks share one tile buffer", "src/lower/lower.cpp",
      "tasks > 1 ? bytes : 0, false});", "0, false});"),
-    ("negative quotients round towards zero", "src/emit/cpp.cpp",
+    ("negative quotients round towards zero", "src/emit/printer.cpp",
      "if (nonnegative(l.a)) {", "if (true) {"),
     ("matrix tiles keep their sums", "src/lower/tile_matrix.cpp",
      'effect("tile_zero", {Int(t)});', 'if (t != 1) effect("tile_zero", {Int(t)});'),

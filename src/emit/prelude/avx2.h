@@ -65,8 +65,8 @@ INLINE void vi_store_s32_n(int32_t* p, vi v, int n) {
   _mm256_maskstore_epi32((int*)p, (__m256i)lanes_in(0, n), (__m256i)v);
 }
 //@ vf_stream_f32
-/// Past the caches; p is aligned to 64 bytes. `stream_fence` before another thread reads.
-INLINE void vf_stream_f32(float* p, vf v) { _mm256_stream_ps(p, (__m256)v); }
+/// Past the caches where p is aligned to the vector. `stream_fence` before another thread reads.
+INLINE void vf_stream_f32(float* p, vf v) { (uintptr_t) p % 32 ? _mm256_storeu_ps(p, (__m256)v) : _mm256_stream_ps(p, (__m256)v); }
 //@ stream_fence
 INLINE void stream_fence() { _mm_sfence(); }
 //@ bits_bf16

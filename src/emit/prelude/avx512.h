@@ -144,8 +144,8 @@ INLINE void vf_store_f32(float* p, vf v) { _mm512_storeu_ps(p, (__m512)v); }
 //@ vf_store_f32_n
 INLINE void vf_store_f32_n(float* p, vf v, int n) { _mm512_mask_storeu_ps(p, mask_n(n), (__m512)v); }
 //@ vf_stream_f32
-/// Past the caches; p is aligned to 64 bytes. `stream_fence` before another thread reads.
-INLINE void vf_stream_f32(float* p, vf v) { _mm512_stream_ps(p, (__m512)v); }
+/// Past the caches where p is aligned to the vector. `stream_fence` before another thread reads.
+INLINE void vf_stream_f32(float* p, vf v) { (uintptr_t) p % 64 ? _mm512_storeu_ps(p, (__m512)v) : _mm512_stream_ps(p, (__m512)v); }
 //@ stream_fence
 INLINE void stream_fence() { _mm_sfence(); }
 //@ narrow_bf16 ? avx512bf16

@@ -41,7 +41,7 @@ INLINE void vf_store_f32(float* p, vf v) { vst1q_f32(p, (float32x4_t)v); }
 //@ vi_store_s32
 INLINE void vi_store_s32(int32_t* p, vi v) { vst1q_s32(p, (int32x4_t)v); }
 //@ vf_stream_f32
-/// p is aligned to 64 bytes. A plain store: AArch64's non-temporal hint needs a pair of registers.
+/// A plain store: AArch64's non-temporal hint needs a pair of registers.
 INLINE void vf_stream_f32(float* p, vf v) { vf_store_f32(p, v); }
 //@ stream_fence
 INLINE void stream_fence() {}
