@@ -194,7 +194,9 @@ void reshaping(SpecWriter& w) {
     if (late == 0) {
       v = w.read(x, {a.name + "/" + std::to_string(d), c.name, b.name});
     } else {
-      const Value padded = w.read_padded(x, {"(" + a.name + " - " + std::to_string(late) + ")/" + std::to_string(d), c.name, b.name}, "0");
+      const std::string shifted =
+          late == 3 ? std::to_string(a.extent / 2) + " - " + a.name : a.name + " - " + std::to_string(late);  // 3: backwards, then below
+      const Value padded = w.read_padded(x, {"(" + shifted + ")/" + std::to_string(d), c.name, b.name}, "0");
       v = {padded.text, std::min(x.lo, 0.0), std::max(x.hi, 0.0), x.integer};
     }
     out = w.draws.below(2) ? Axes{a, c, b} : Axes{a, b, c};
