@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "fuzz/features.h"
 #include "fuzz/profiles.h"
+#include "lower/lower.h"
+#include "lower/simulate.h"
 #include "rtile/construct.h"
 
 namespace rgen::fuzz {
@@ -19,6 +21,8 @@ Case prepare(const Task& task) {
   const hw::Profile p = profile(task.setting.profile);
   const std::vector<rtile::Candidate> plans = rtile::construct(c.program, p, {task.setting.threads, kPlans});
   const rtile::Candidate& plan = plans.at(size_t(task.setting.rank) % plans.size());
+  // races between tasks are rare in a run of microseconds, but not in this proof; it stops where large programs would take long
+  lower::check(lower::lower(c.program, *plan.program), 1 << 18);
   c.code = emit::emit_cpp(c.program, plan, p, {.emulate_amx = !hw::missing_isa(p).empty()});
   c.inputs = run::make_inputs(c.program, task.seed);
   c.reference = ir::evaluate_reference(c.program, [&] {
