@@ -1,0 +1,213 @@
+// What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
+#include <algorithm>
+
+#include "rtile/planner.h"
+
+namespace rgen::rtile {
+
+bool Planner::sums_contiguous(int vec) const {
+  return std::all_of(nest_.inner.begin(), nest_.inner.end(), [&](const Statement& s) {
+    return linearise(s.index, row_major(const_sizes(c_.program[s.tensor].shape)), n_).coef[size_t(vec)] == 1;
+  });
+}
+
+std::vector<std::vector<int>> Planner::loop_orders(const NestPlan& base) const {
+  if (reduced(base.vec)) return {outputs_};
+  std::vector<std::vector<int>> orders;
+  std::vector<int> rest;
+  for (int a : outputs_)
+    if (a != base.vec) rest.push_back(a);
+  auto inside = rest;
+  inside.push_back(base.vec);
+  orders.push_back(inside);
+  if (!rest.empty()) {
+    auto outside = std::vector<int>{base.vec};
+    outside.insert(outside.end(), rest.begin(), rest.end());
+    orders.push_back(outside);
+    if (rest.size() > 1) {  // outermost of the rest (batch, lanes) stays outside
+      std::vector<int> middle{rest[0], base.vec};
+      middle.insert(middle.end(), rest.begin() + 1, rest.end());
+      orders.push_back(middle);
+    }
+  }
+  return orders;
+}
+
+void Planner::launch(NestPlan& p, const std::vector<int>& order, int block_tasks) const {
+  p.loops.clear(), p.parallel.clear();
+  for (int a : order) {
+    p.loops.push_back({a, 1});
+    if (p.tile[size_t(a)].blocks > 1) p.parallel.push_back({a, p.tile[size_t(a)].blocks});
+  }
+  p.block_tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
+  const size_t axes = p.parallel.size();
+  if (p.block_rows > 1 && (axes < 2 || p.block_tasks % p.block_rows || p.parallel[axes - 2].parts % p.block_rows ||
+                           p.parallel[axes - 1].parts % (p.block_tasks / p.block_rows)))
+    p.block_rows = 1;
+  p.estimate = hw::estimate(gpu_workload(nest_, facts_, p, c_), c_.profile);
+}
+
+void Planner::enumerate_launches(const NestPlan& base) {
+  for (const auto& order : loop_orders(base))
+    for (int warps : {1, 2, 4, 8, 16}) {
+      if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
+      if (shared_bytes(base) * warps > kStaticShared) break;
+      for (int rows : {1, 2, 4}) {
+        NestPlan p = base;
+        p.block_rows = rows;
+        launch(p, order, warps);
+        if (p.block_rows == rows) plans_.push_back(std::move(p));
+      }
+      if (plans_.back().tasks() <= warps) break;
+    }
+}
+
+std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
+  std::vector<std::vector<Loop>> all{{}};
+  if (!contraction_ || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
+  std::vector<Loop> prefix;
+  for (size_t i = 0; i < base.reduce_order.size(); ++i) {
+    const int a = base.reduce_order[i];
+    const bool last = i + 1 == base.reduce_order.size();
+    const int64_t step = (last && a == base.k_axis ? base.k_step : 1) * base.tile[size_t(a)].hi;
+    if (last && base.interleaved() && extent(a) % base.k_step != 0) break;
+    const int64_t longest = last ? 1024 : 1;
+    for (int64_t piece = longest; piece >= (last ? 128 : 1); piece = piece * 2 / 3) {
+      if (extent(a) < 2 * piece && !(last && extent(a) > piece * 5 / 4)) continue;
+      const int64_t equal = round_up(ceil_div(extent(a), ceil_div(extent(a), piece)), step);
+      if (equal >= extent(a)) continue;
+      auto c = prefix;
+      c.push_back({a, equal});
+      all.push_back(std::move(c));
+      if (!last) break;
+    }
+    if (base.tile[size_t(a)].hi > 1 || last) break;  // an unrolled axis is not chunked
+    if (extent(a) > 1) prefix.push_back({a, 1});
+  }
+  return all;
+}
+
+void Planner::enumerate_loops(const NestPlan& base) {
+  if (gpu()) return enumerate_launches(base);
+  // loops with the best balanced split first; the best of them then with every other
+  const auto orders = loop_orders(base);
+  const auto chunked = chunkings(base);
+  const auto splits = parallel_options(base);
+  const size_t before = plans_.size();
+  for (const auto& order : orders)
+    for (const auto& chunks : chunked)
+      for (int64_t tile_bytes : cache_tiles()) {
+        NestPlan p = base;
+        p.parallel = splits.front();
+        p.loops = chunks;
+        add_blocks(p, order, tile_bytes);
+        if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
+        finish(std::move(p));
+      }
+  std::stable_sort(plans_.begin() + std::ptrdiff_t(before), plans_.end(), faster);
+  const size_t kept = std::min<size_t>(plans_.size(), before + kLoops * size_t(c_.breadth));
+  for (size_t i = before; i < kept; ++i)
+    for (size_t k = 1; k < splits.size(); ++k) {
+      NestPlan p = plans_[i];
+      p.parallel = splits[k];
+      finish(std::move(p));
+    }
+}
+
+std::vector<int64_t> Planner::cache_tiles() const {
+  std::vector<int64_t> bytes{0};
+  for (const hw::MemoryLevel& l : c_.profile.levels)
+    if (l.capacity_bytes > 0 && l.capacity_bytes <= (int64_t{4} << 20)) bytes.push_back(l.capacity_bytes / 2);
+  return bytes;
+}
+
+void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t tile_bytes) const {
+  if (tile_bytes > 0 && order.size() >= 2) {
+    std::vector<int64_t> e;
+    for (int a = 0; a < n_; ++a) {
+      int64_t x = reduced(a) ? extent(a) : p.tile[size_t(a)].size();
+      for (const Loop& l : p.loops)
+        if (l.axis == a) x = std::min(x, l.step);
+      e.push_back(x);
+    }
+    // grow the innermost axis, then the next, while what they touch fits
+    std::vector<Loop> tiles;
+    for (size_t i = order.size(); i-- > 1;) {
+      const int a = order[i];
+      const Blocking& t = p.tile[size_t(a)];
+      if (t.blocks == 1) continue;
+      int64_t blocks = 1;
+      const auto bytes = [&](int64_t n) {
+        auto x = e;
+        x[size_t(a)] = std::min(extent(a), n * t.size());
+        double sum = 0;
+        for (size_t k = 0; k < facts_.operands.size(); ++k)
+          if (facts_.operands[k].coef[size_t(a)] != 0)
+            sum += footprint_bytes(facts_.operands[k], x, c_.profile.levels[0].line_bytes,
+                                   k < facts_.reads && p.operands[k].placement == Placement::prepack);
+        return sum;
+      };
+      while (blocks < t.blocks && bytes(blocks + 1) <= double(tile_bytes)) ++blocks;
+      if (blocks < t.blocks) {
+        blocks = ceil_div(t.blocks, ceil_div(t.blocks, blocks));
+        if (blocks > 1 && blocks < t.blocks) tiles.push_back({a, blocks});
+        break;
+      }
+      e[size_t(a)] = extent(a);
+    }
+    p.loops.insert(p.loops.end(), tiles.rbegin(), tiles.rend());
+  }
+  for (int a : order) p.loops.push_back({a, 1});
+}
+
+std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) const {
+  std::vector<std::vector<Parallel>> options;
+  if (c_.threads <= 1) return {{}};
+  struct Option {
+    std::vector<Parallel> split;
+    double balance;
+  };
+  std::vector<Option> all;
+  const auto balance = [&](const Parallel& x) {
+    const int64_t blocks = p.tile[size_t(x.axis)].blocks;
+    return double(blocks) / double(x.parts * ceil_div(blocks, x.parts));
+  };
+  const int64_t T = c_.threads;
+  for (int a : outputs_) {
+    const int64_t parts = std::min<int64_t>(T, p.tile[size_t(a)].blocks);
+    if (parts > 1) all.push_back({{{a, parts}}, balance({a, parts}) * double(parts)});
+    for (int b : outputs_)
+      for (int64_t x = 2; x < T; ++x) {
+        const int64_t y = T / x;
+        if (b == a || y < 2 || p.tile[size_t(a)].blocks < x || p.tile[size_t(b)].blocks < y) continue;
+        all.push_back({{{a, x}, {b, y}}, balance({a, x}) * balance({b, y}) * double(x * y)});
+      }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Option& x, const Option& y) { return x.balance > y.balance; });
+  for (size_t i = 0; i < all.size() && i < 3; ++i) options.push_back(all[i].split);
+  options.push_back({});  // serial
+  return options;
+}
+
+bool Planner::streams(const NestPlan& p) const {
+  if (c_.profile.arch != "x86-64" || p.chunked()) return false;
+  for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
+    const auto& o = facts_.operands[i];
+    if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
+        (o.coef[size_t(p.vec)] == 1 || p.store_transpose_axis >= 0))
+      return true;
+  }
+  return false;
+}
+
+void Planner::finish(NestPlan p) {
+  p.stream = streams(p);
+  p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+  if (p.stream && p.estimate.bound != c_.profile.levels.back().name) {  // stores that nothing waits for are better buffered by the caches
+    p.stream = false;
+    p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+  }
+  plans_.push_back(std::move(p));
+}
+
+}  // namespace rgen::rtile

@@ -1,0 +1,262 @@
+// The choices before any tile: vector axis, form of the products, placement of operands, transposes.
+#include <algorithm>
+#include <cmath>
+
+#include "rtile/atoms.h"
+#include "rtile/planner.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+/// A tensor of this type holds the value as it is.
+bool holds(DType t, double v) {
+  int exponent = 0;
+  const double fraction = std::abs(std::frexp(v, &exponent));
+  const auto bits = [&](int n) { return fraction * std::exp2(n) == std::floor(fraction * std::exp2(n)); };
+  switch (t) {
+    case DType::f32:
+      return std::isinf(v) || double(float(v)) == v;
+    case DType::bf16:
+      return std::isinf(v) || v == 0 || (bits(8) && std::abs(exponent) < 120);
+    case DType::f16:
+      return std::isinf(v) || v == 0 || (bits(11) && exponent > -14 && exponent <= 16);
+    case DType::s8:
+      return v == std::floor(v) && v >= -128 && v <= 127;
+    case DType::u8:
+      return v == std::floor(v) && v >= 0 && v <= 255;
+    case DType::s32:
+      return v == std::floor(v) && v >= -0x1p31 && v < 0x1p31;
+  }
+  return false;
+}
+/// Casts around a tensor of this type that change none of its values.
+bool keeps_values(const ir::ExprPtr& e, DType from) {
+  const ir::Expr* x = e.get();
+  while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) {
+    if (c->dtype != from && !(c->dtype == DType::f32 && from != DType::s32) && !(c->dtype == DType::s32 && !is_float(from))) return false;
+    x = c->x.get();
+  }
+  return true;
+}
+/// Clears `ok` if a floor uses the axis.
+void check(const ir::Expr& e, int axis, bool& ok) {
+  const auto index = [&](const ir::Index& i) {
+    for (const ir::Index::Floor& f : i.floors) ok &= !f.inner.uses(axis);
+  };
+  std::visit(ir::overloaded{[](const ir::Const&) {},
+                            [&](const ir::Access& a) {
+                              for (const ir::Index& i : a.index) index(i);
+                            },
+                            [&](const ir::IndexValue& v) { index(v.index); }, [&](const ir::Unary& u) { check(*u.x, axis, ok); },
+                            [&](const ir::Binary& b) { check(*b.x, axis, ok), check(*b.y, axis, ok); },
+                            [&](const ir::Select& s) { check(*s.condition, axis, ok), check(*s.yes, axis, ok), check(*s.no, axis, ok); },
+                            [&](const ir::Cast& x) { check(*x.x, axis, ok); }},
+             e.node);
+}
+
+}  // namespace
+
+bool Planner::affine_along(int axis) const {
+  bool ok = true;
+  nest_.for_each_statement([&](const Statement& s) {
+    for (const ir::Index& i : s.index)
+      for (const ir::Index::Floor& f : i.floors) ok &= !f.inner.uses(axis);
+    check(*s.value, axis, ok);
+  });
+  return ok;
+}
+
+bool Planner::all_affine() const {
+  return std::all_of(facts_.operands.begin(), facts_.operands.end(), [](const auto& o) { return o.affine; });
+}
+
+NestPlan Planner::blank(int vec, int lanes) const {
+  NestPlan p;
+  p.vec = vec, p.lanes = lanes;
+  p.operands = collect_operands(nest_);
+  p.atom = fma_;
+  for (int a = 0; a < n_; ++a) {
+    p.tile.emplace_back(extent(a), a == vec ? lanes : 1, 1);
+    if (reduced(a) && a != vec) p.reduce_order.push_back(a);
+  }
+  if (reduced(vec)) p.reduce_order.push_back(vec);
+  return p;
+}
+
+std::vector<Planner::Start> Planner::starts() const {
+  std::vector<Start> all;
+  if (all_affine())
+    for (int a = 0; a < n_; ++a)
+      if (extent(a) > 1 && affine_along(a) && vectorisable(a)) { add_forms(all, blank(a, W_)); }
+  if (all.empty()) {  // scalar code over some axis of the output
+    int vec = 0;
+    for (int a = 0; a < n_; ++a)
+      if (!reduced(a)) vec = a;
+    NestPlan p = blank(vec, 1);
+    p.guarded = any_guard(p);
+    all.push_back({std::move(p)});
+  }
+  return all;
+}
+
+bool Planner::vectorisable(int a) const {
+  bool contiguous = false;
+  for (size_t i = 0; i < facts_.operands.size(); ++i) {
+    const auto& o = facts_.operands[i];
+    contiguous |= o.coef[size_t(a)] == 1 || (!o.is_store && o.coef[size_t(a)] != 0 && c_.prepackable[size_t(o.tensor)]);
+  }
+  if (reduced(a)) {  // the reduced vector axis must not be written along
+    for (const auto& o : facts_.operands)
+      if (o.is_store && !o.inner && o.coef[size_t(a)] != 0) return false;
+  }
+  return contiguous;
+}
+
+bool Planner::any_guard(const NestPlan& p) const {
+  for (size_t i = 0; i < p.operands.size(); ++i)
+    if (!facts_.operands[i].guards.empty() && p.operands[i].placement == Placement::direct) return true;
+  return false;
+}
+
+bool Planner::can_box(size_t i) const {
+  const auto& o = facts_.operands[i];
+  if (!o.affine || o.shape.empty() || o.coef.empty()) return false;
+  if (c_.home[size_t(o.tensor)] < 0) return false;  // a tile buffer of a fused group
+  // a fused axis walks several dimensions through one: no box describes that
+  for (size_t d = 0; d < o.shape.size(); ++d) {
+    if (std::find(o.guards.begin(), o.guards.end(), int(d)) != o.guards.end()) continue;
+    int64_t span = 1;
+    for (int a = 0; a < n_; ++a) span += std::abs(o.dim_coef[d][size_t(a)]) * (extent(a) - 1);
+    if (span > o.shape[d]) return false;
+  }
+  return const_sizes(c_.program[o.tensor].strides).back() == 1;
+}
+
+void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
+  const int vec = p.vec;
+  // constants that the reduction walks are packed once
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    const auto& o = facts_.operands[i];
+    bool by_reduced = false, by_output = false;
+    for (int a = 0; a < n_; ++a) (reduced(a) ? by_reduced : by_output) |= o.coef[size_t(a)] != 0;
+    if (c_.prepackable[size_t(o.tensor)] && o.guards.empty() && by_reduced && by_output)
+      p.operands.change(i, [](Operand& x) { x.placement = Placement::prepack; });
+  }
+  if (contraction_) {  // the reduced axis along which the activations are contiguous innermost: few lines are walked at a time
+    const auto stride = [&](int a) {
+      int64_t sum = 0;
+      for (size_t i = 0; i < facts_.reads; ++i)
+        if (p.operands[i].placement == Placement::direct) sum += std::abs(facts_.operands[i].coef[size_t(a)]);
+      return a == vec ? -1 : sum;
+    };
+    std::stable_sort(p.reduce_order.begin(), p.reduce_order.end(), [&](int a, int b) { return stride(a) > stride(b); });
+  }
+  std::vector<NestPlan> forms{p};
+  if (contraction_ && !reduced(vec)) add_group_form(forms, p, *contraction_);
+  for (NestPlan& f : forms) {
+    // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows
+    std::vector<size_t> boxable;
+    for (size_t i = 0; i < f.operands.size(); ++i)
+      if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner &&
+          holds(c_.program[facts_.operands[i].tensor].dtype, f.operands[i].access.out_of_bounds.value_or(0)) &&
+          (!facts_.operands[i].guards.empty() || (contraction_ && collides(i))))
+        boxable.push_back(i);
+    // groups are read without bounds checks
+    const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();
+    if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
+    if (!must) finish_start(all, f);
+    if (!boxable.empty() && (must || !gpu())) {  // a GPU's lanes check bounds at little cost
+      for (size_t i : boxable) f.operands.change(i, [](Operand& x) { x.placement = Placement::box; });
+      finish_start(all, f);
+    }
+  }
+}
+
+bool Planner::collides(size_t i) const {
+  const auto& o = facts_.operands[i];
+  for (int a = 0; a < n_; ++a)
+    if (!reduced(a) && o.coef[size_t(a)] != 0 && (o.coef[size_t(a)] * o.element_bytes) % 1024 == 0) return true;
+  return false;
+}
+
+void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const {
+  const DType tx = c_.program[con.x->tensor].dtype, ty = c_.program[con.y->tensor].dtype;
+  if (nest_.axes[size_t(p.vec)].reduced) return;
+  // the instructions sum bytes in s32 and bf16 in f32, and read the tensors as they are
+  const Statement& sum = nest_.inner[0];
+  const ir::Binary& factors = std::get<ir::Binary>(sum.value->node);
+  if (is_float(tx) != is_float(c_.program[sum.tensor].dtype) || !keeps_values(factors.x, tx) || !keeps_values(factors.y, ty)) return;
+  for (const auto& [a, b] : {std::pair{con.x, con.y}, std::pair{con.y, con.x}}) {
+    const int ia = find_operand(p.operands, *a), ib = find_operand(p.operands, *b);
+    if (ia == ib) continue;
+    const DType ta = a == con.x ? tx : ty, tb = a == con.x ? ty : tx;
+    const auto &fa = facts_.operands[size_t(ia)], &fb = facts_.operands[size_t(ib)];
+    if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0 || p.operands[size_t(ib)].placement != Placement::prepack) continue;
+    if (p.operands[size_t(ia)].placement != Placement::direct) continue;
+    for (const hw::Atom& atom : c_.profile.atoms) {
+      const AtomRow* row = find_atom_row(atom.name);
+      if (!row || row->form == AtomForm::vector || atom.b != tb || atom.tf32) continue;
+      const bool warp = row->form == AtomForm::warp;
+      if (warp ? atom.n != 8 || atom.m != 16 || W_ != 32 || atom.a != atom.b || atom.b == DType::u8 : atom.n != W_) continue;
+      const bool offset = row->offset_a && ta == DType::s8;
+      if (atom.a != ta && !offset) continue;
+      for (int k = 0; k < n_; ++k) {
+        if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
+        NestPlan g = p;
+        g.form = row->form;
+        hw::Atom issued = atom;
+        if (warp) issued.n = W_, issued.k *= 2, issued.per_ns /= 8;  // a tile takes 4 × 2 of them
+        g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k, g.k_group = 4 / size_of(tb),
+        g.offset_a = offset;
+        g.operand_a = ia, g.operand_b = ib;
+        std::erase(g.reduce_order, k);
+        g.reduce_order.push_back(k);
+        if (g.tiled()) {  // rows along the longest axis of a
+          for (int m = 0; m < n_; ++m)
+            if (!reduced(m) && m != p.vec && fa.coef[size_t(m)] != 0 && fb.coef[size_t(m)] == 0 &&
+                (g.m_axis < 0 || extent(m) > extent(g.m_axis)))
+              g.m_axis = m;
+          if (g.m_axis < 0) continue;
+        }
+        forms.push_back(std::move(g));
+        break;
+      }
+    }
+    return;
+  }
+}
+
+void Planner::finish_start(std::vector<Start>& all, NestPlan p) const {
+  p.guarded = any_guard(p);
+  all.push_back({p});
+  if (p.guarded || p.lanes == 1) return;
+  const int vec = p.vec;
+  for (int t = 0; t < n_; ++t) {
+    if (t == vec || reduced(t) || reduced(vec) || extent(t) == 1) continue;
+    NestPlan q = p;
+    bool any = false;
+    for (size_t i = 0; i < q.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      if (q.operands[i].placement == Placement::prepack || o.coef[size_t(vec)] == 0 || o.coef[size_t(vec)] == 1 || o.coef[size_t(t)] != 1)
+        continue;
+      q.operands.change(i, [t](Operand& x) { x.transposed = true, x.transpose_axis = t; });
+      any = true;
+    }
+    for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      if (o.inner && nest_.has_reduction()) continue;
+      if (o.coef[size_t(vec)] != 1 && o.coef[size_t(vec)] != 0 && o.coef[size_t(t)] == 1) q.store_transpose_axis = t, any = true;
+    }
+    if (!any) continue;
+    const bool loads = std::any_of(q.operands.begin(), q.operands.end(), [](const Operand& o) { return o.transposed; });
+    if (loads) {
+      all.push_back({q, t, W_});
+    } else {  // the two largest equal cuts of at most a vector
+      const auto cuts = sizes(extent(t), W_);
+      for (size_t i = cuts.size(); i-- > 0 && cuts.size() - i <= 2;) all.push_back({q, t, cuts[i]});
+    }
+  }
+}
+
+}  // namespace rgen::rtile

@@ -1,0 +1,155 @@
+// Register tiles: their enumeration, the unrolling of the reduced axes, and the score of a tile alone.
+#include <algorithm>
+
+#include "rtile/planner.h"
+
+namespace rgen::rtile {
+
+std::vector<int64_t> Planner::sizes(int64_t extent, int64_t most) {
+  std::vector<int64_t> s;
+  int64_t last = 0;
+  for (int64_t u = 1; u <= std::min(extent, most); ++u) {
+    const int64_t hi = ceil_div(extent, ceil_div(extent, u));  // what equal blocks of at most u come out as
+    if (hi != last) s.push_back(hi);
+    last = hi;
+  }
+  return s;
+}
+
+std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
+  if (!gpu() || all.size() <= 6) return all;
+  std::vector<int64_t> some;
+  for (int64_t target : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
+    for (int64_t s : all)
+      if (s >= target) {
+        if (some.empty() || some.back() != s) some.push_back(s);
+        break;
+      }
+  return some;
+}
+
+void Planner::enumerate_tiles(const Start& s) {
+  const int vec = s.plan.vec;
+  // of a GPU's many registers, most are better spent on more warps
+  const int registers = gpu() ? std::min(128, c_.profile.vector_registers) : c_.profile.vector_registers;
+  // where there is nothing to accumulate (and on a GPU wherever there is no product) a few independent vectors are enough
+  const bool accumulates = nest_.has_reduction() && (!gpu() || facts_.products > 0);
+  const int64_t most = accumulates ? registers : std::max<int64_t>(9, s.tile_size);
+  std::vector<int> others;
+  for (int a : outputs_)
+    if (a != vec && a != s.tile_axis && extent(a) > 1) others.push_back(a);
+  const int64_t fixed = s.tile_axis >= 0 ? std::min(s.tile_size, extent(s.tile_axis)) : 1;
+  const int64_t units = ceil_div(extent(vec), s.plan.lanes);
+  for (int64_t nv : sizes(units, facts_.products > 0 ? 8 : 16)) {
+    NestPlan p = s.plan;
+    p.tile[size_t(vec)] = Blocking(extent(vec), p.lanes, nv * p.lanes);
+    if (s.tile_axis >= 0) p.tile[size_t(s.tile_axis)] = Blocking(extent(s.tile_axis), 1, fixed);
+    const int64_t per = reduced(vec) ? nv : nv * fixed;
+    if (per > registers) break;
+    consider(p);
+    for (int a : others) {
+      const bool rows = p.tiled();
+      for (int64_t u : thinned(sizes(extent(a), rows ? 64 : (most - 1) / per))) {
+        if (u == 1) continue;
+        NestPlan q = p;
+        q.tile[size_t(a)] = Blocking(extent(a), 1, u);
+        consider(q);
+        if (u != extent(a)) continue;
+        for (int b : others) {
+          if (b == a) continue;
+          for (int64_t v : sizes(extent(b), rows ? 3 : (most - 1) / (per * u))) {
+            if (v == 1) continue;
+            NestPlan r = q;
+            r.tile[size_t(b)] = Blocking(extent(b), 1, v);
+            consider(r);
+          }
+        }
+      }
+    }
+  }
+}
+
+void Planner::consider(NestPlan p) {
+  if (p.tiled() && !fits_tiles(p)) return;
+  if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
+  const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
+  if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
+  unroll(p);
+  score(p);
+  // neighbouring steps of an unrolled window share loads, if the registers hold them
+  const bool unrolled =
+      std::any_of(p.reduce_order.begin(), p.reduce_order.end(), [&](int a) { return a != p.vec && p.tile[size_t(a)].hi > 1; });
+  if (!unrolled || p.interleaved()) return;
+  p.window = true;
+  if (registers_needed(nest_, facts_, p) <= registers) score(p);
+}
+
+void Planner::score(NestPlan& p) {
+  double us = 0;
+  if (gpu()) {
+    launch(p, outputs_, 4);
+    us = p.estimate.us;
+    p.block_rows = 2;
+    launch(p, outputs_, 8);
+    us = std::min(us, p.estimate.us);
+    p.parallel.clear(), p.block_rows = 1;
+  } else {
+    for (int a : outputs_) p.loops.push_back({a, 1});
+    us = hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
+  }
+  p.loops.clear();
+  fastest_ = std::min(fastest_, us);
+  if (us <= fastest_ * limit()) tiles_.push_back({p, us});
+}
+
+double Planner::step_bytes(const NestPlan& p) const {
+  std::vector<int64_t> e;
+  for (int a = 0; a < n_; ++a)
+    e.push_back(std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size()));
+  double sum = 0;
+  for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, false);
+  return sum;
+}
+
+bool Planner::fits_tiles(const NestPlan& p) const {
+  for (int x : outputs_)  // one panel of b serves all rows
+    if (x != p.vec && facts_.operands[size_t(p.operand_b)].coef[size_t(x)] != 0 && p.tile[size_t(x)].hi > 1) return false;
+  if (p.form == AtomForm::warp) return true;  // its tiles are ordinary registers
+  std::vector<int64_t> size(size_t(n_), 1);
+  for (int a : outputs_) size[size_t(a)] = p.tile[size_t(a)].hi;
+  const int64_t rows = int64_t(p.row_tiles(size, nest_).size()), columns = p.tile[size_t(p.vec)].hi;
+  return rows * columns + rows + columns <= 8;
+}
+
+int64_t Planner::points(const NestPlan& p) const {
+  int64_t n = 1;
+  for (int a : outputs_) n *= p.tile[size_t(a)].hi;
+  return n;
+}
+
+void Planner::unroll(NestPlan& p) const {
+  if (p.reduce_order.empty()) return;
+  const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
+  int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
+  const int last = p.reduce_order.back();
+  if (last == p.vec) return;
+  // small windows are unrolled whole, innermost first, so that neighbours share their loads
+  const bool window = !contraction_ || p.k_axis < 0;
+  const int64_t unit = last == p.k_axis ? p.k_step : 1;
+  const int64_t steps = ceil_div(extent(last), unit);
+  int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>(budget, 8)));
+  while (u > 1 && steps > 8 && steps % u != 0) --u;
+  if (window && steps <= 7 && steps * body <= 256) u = steps;
+  p.tile[size_t(last)] = Blocking(extent(last), unit, u * unit);
+  p.tile[size_t(last)].hi = u;
+  if (u < steps) return;
+  budget = std::max<int64_t>(1, 640 / std::max<int64_t>(1, body * u));
+  for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
+    const int a = p.reduce_order[i];
+    if (extent(a) > 7 || extent(a) > budget) return;
+    p.tile[size_t(a)] = Blocking(extent(a), 1, extent(a));
+    budget /= extent(a);
+  }
+}
+
+}  // namespace rgen::rtile

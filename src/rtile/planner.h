@@ -1,0 +1,112 @@
+// The search behind plan_nest, in three steps: starts (plan_starts.cpp), register tiles (plan_tiles.cpp), loops and launches
+// (plan_loops.cpp). Internal to this folder.
+#pragma once
+#include <limits>
+#include <optional>
+
+#include "rtile/plan_nest.h"
+
+namespace rgen::rtile {
+
+/// The two factors of a sum of products, casts stripped.
+struct Contraction {
+  const ir::Access *x = nullptr, *y = nullptr;
+};
+
+class Planner {
+ public:
+  Planner(const Nest& nest, const PlanContext& c);
+  std::vector<NestPlan> run(int keep);
+
+ private:
+  static constexpr size_t kLoops = 4;
+  struct Scored {
+    NestPlan plan;
+    double us;
+  };
+
+  /// The choices before any tile: vector axis, form, placement of operands, transposes.
+  struct Start {
+    NestPlan plan;
+    int tile_axis = -1;  ///< an axis whose tile is fixed by a transpose
+    int64_t tile_size = 0;
+  };
+
+  const Nest& nest_;
+  const PlanContext& c_;
+  const NestFacts facts_;
+  const int n_;
+  const std::vector<int> outputs_;                ///< axes that are not reduced
+  const std::optional<Contraction> contraction_;  ///< nothing if the nest is none
+  int W_ = 1;
+  std::shared_ptr<const hw::Atom> fma_;
+  PlanContext alone_;  ///< one worker, everything in the nearest cache
+  double fastest_ = std::numeric_limits<double>::infinity();
+  std::vector<Scored> tiles_;
+  std::vector<NestPlan> plans_;
+
+  bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
+  bool reduced(int a) const { return nest_.axes[size_t(a)].reduced; }
+  int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
+  static bool faster(const NestPlan& a, const NestPlan& b) { return a.estimate.us < b.estimate.us; }
+
+  // ---- vector axis, form, placement ----
+  std::vector<Start> starts() const;
+  NestPlan blank(int vec, int lanes) const;
+  bool affine_along(int axis) const;
+  /// Non-affine accesses are computed lane by lane, so every access must be affine for vector code.
+  bool all_affine() const;
+  /// Worth a try as vector axis: something is contiguous along it (or can be packed, transposed) and nothing prevents it.
+  bool vectorisable(int a) const;
+  bool any_guard(const NestPlan& p) const;
+  bool can_box(size_t i) const;
+  bool collides(size_t i) const;
+  void add_forms(std::vector<Start>& all, NestPlan p) const;
+  /// Instructions that multiply and add `k` neighbours a lane.
+  void add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const;
+  /// Transposes: operands (or the result) contiguous along another axis than the vector's.
+  void finish_start(std::vector<Start>& all, NestPlan p) const;
+
+  // ---- register tiles ----
+  /// Sizes of at most `most` in which equal blocks of an extent come out.
+  static std::vector<int64_t> sizes(int64_t extent, int64_t most);
+  /// Of many sizes, on a GPU: those next to powers of two and their halves between. Its tiles are larger, and no longer depend on each row.
+  std::vector<int64_t> thinned(std::vector<int64_t> all) const;
+  void enumerate_tiles(const Start& s);
+  /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
+  void consider(NestPlan p);
+  void score(NestPlan& p);
+  /// Register tiles slower than the fastest one by more than this are given up.
+  double limit() const { return 1 + 0.25 * c_.breadth; }
+  /// What one step of the tile touches: it must fit the innermost cache.
+  double step_bytes(const NestPlan& p) const;
+  /// Tile registers: accumulators, and one for every row and column of them.
+  bool fits_tiles(const NestPlan& p) const;
+  int64_t points(const NestPlan& p) const;
+  void unroll(NestPlan& p) const;
+
+  // ---- loops around the tile, threads ----
+  void enumerate_loops(const NestPlan& base);
+  /// Partial sums pass through memory as vectors.
+  bool sums_contiguous(int vec) const;
+  /// Chunks of the reduction whose panels stay in a near cache: leading reduced axes one value at a time, or pieces of the last.
+  std::vector<std::vector<Loop>> chunkings(const NestPlan& base) const;
+  /// The vector axis outside or inside the other block loops.
+  std::vector<std::vector<int>> loop_orders(const NestPlan& base) const;
+  /// Sizes at which an outer tile of blocks may be cut: none, half of each cache.
+  std::vector<int64_t> cache_tiles() const;
+  /// Block loops in `order`; with `tile_bytes`, the innermost loops but the last are first cut into tiles of blocks whose operands
+  /// (over the whole chunk of the reduction) take that many bytes, and the outer axes walk inside such a tile.
+  void add_blocks(NestPlan& p, const std::vector<int>& order, int64_t tile_bytes) const;
+  std::vector<std::vector<Parallel>> parallel_options(const NestPlan& p) const;
+  /// Results that live in memory beyond the caches need not be fetched in order to be overwritten.
+  bool streams(const NestPlan& p) const;
+  void finish(NestPlan p);
+
+  // ---- launches of a GPU ----
+  /// On a GPU every tile is a task: blocks of neighbouring ones, in the order of the axes.
+  void launch(NestPlan& p, const std::vector<int>& order, int block_tasks) const;
+  void enumerate_launches(const NestPlan& base);
+};
+
+}  // namespace rgen::rtile
