@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "lower/context.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lower/context.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 

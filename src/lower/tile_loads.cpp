@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "lower/tile.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 

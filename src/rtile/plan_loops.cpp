@@ -1,6 +1,7 @@
 // What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
 #include <algorithm>
 
+#include "rtile/layout.h"
 #include "rtile/planner.h"
 
 namespace rgen::rtile {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "rtile/layout.h"
 #include "rtile/planner.h"
 
 namespace rgen::rtile {

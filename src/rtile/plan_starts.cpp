@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "rtile/atoms.h"
+#include "rtile/layout.h"
 #include "rtile/planner.h"
 
 namespace rgen::rtile {

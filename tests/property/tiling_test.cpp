@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/math.h"
+#include "rtile/layout.h"
 #include "rtile/rprogram.h"
 #include "rtile/workload.h"
 

@@ -1,0 +1,68 @@
+#include "rtile/layout.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+
+namespace rgen::rtile {
+
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> s(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) s[d - 1] = s[d] * shape[d];
+  return s;
+}
+std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes) {
+  std::vector<int64_t> v;
+  for (const ir::Size& s : sizes) v.push_back(s.value());
+  return v;
+}
+int single_axis(const ir::Index& i) {
+  return i.floors.empty() && i.constant == 0 && i.terms.size() == 1 && i.terms[0].coef == 1 ? i.terms[0].axis : -1;
+}
+bool is_affine(const std::vector<ir::Index>& index) {
+  return std::all_of(index.begin(), index.end(), [](const ir::Index& i) { return i.is_affine(); });
+}
+Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>& strides, int n_axes) {
+  Linear l{std::vector<int64_t>(size_t(n_axes), 0), 0};
+  for (size_t d = 0; d < index.size(); ++d) {
+    l.constant += strides[d] * index[d].constant;
+    for (const ir::Index::Term& t : index[d].terms) l.coef[size_t(t.axis)] += strides[d] * t.coef;
+  }
+  return l;
+}
+BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents) {
+  const std::vector<int64_t> shape = const_sizes(tensor.shape), source = const_sizes(tensor.strides);
+  const size_t rank = shape.size();
+  BoxLayout b;
+  b.lo.resize(rank), b.count.resize(rank), b.strides.resize(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const auto [first, last] = ir::bounds(index[d], extents);
+    b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, shape[d]) - b.lo[d];
+  }
+  // trailing dimensions that lie one after the other in memory are copied as one run
+  b.run = rank - 1;
+  while (b.run > 0 && b.count[b.run] == shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * shape[b.run])
+    b.inner *= shape[b.run--];
+  for (size_t d = rank; d-- > 0;) {
+    b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];
+    if (d + 1 == b.run && d < rank) {  // rows a power of two apart would share cache sets
+      const int64_t line = 64 / size_of(tensor.dtype);
+      int64_t row = round_up(b.inner * b.count[b.run], line);
+      if (row * size_of(tensor.dtype) % 512 == 0) row += line;
+      b.strides[d] = row;
+    }
+  }
+  b.elements = b.run == 0 ? b.inner * b.count[0] : b.strides[0] * b.count[0];
+  return b;
+}
+std::vector<int> guarded_dims(const ir::TensorProgram& program, const ir::Access& access, const std::vector<int64_t>& extents) {
+  std::vector<int> dims;
+  if (!access.out_of_bounds) return dims;
+  for (size_t d = 0; d < access.index.size(); ++d) {
+    const auto [lo, hi] = ir::bounds(access.index[d], extents);
+    if (lo < 0 || hi >= program[access.tensor].shape[d].value()) dims.push_back(int(d));
+  }
+  return dims;
+}
+
+}  // namespace rgen::rtile

@@ -1,0 +1,36 @@
+// Where indices lead in memory: linear offsets, the dimensions an access can leave, layouts of padded copies.
+#pragma once
+#include <vector>
+
+#include "ir/tensor_program.h"
+
+namespace rgen::rtile {
+
+/// index as Σ coef·axis + constant in elements of a buffer with `strides`; only for affine indices.
+struct Linear {
+  std::vector<int64_t> coef;  ///< per axis
+  int64_t constant = 0;
+};
+/// The axis if `i` is exactly one axis with coefficient 1, else −1.
+int single_axis(const ir::Index& i);
+bool is_affine(const std::vector<ir::Index>& index);
+Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>& strides, int n_axes);
+/// Dimensions of the access that can leave the tensor for axis values in [0, extents).
+std::vector<int> guarded_dims(const ir::TensorProgram& program, const ir::Access& access, const std::vector<int64_t>& extents);
+
+/// The layout of a padded copy of a tensor: every place that an access can reach, in rows whose distance is no power of two.
+struct BoxLayout {
+  std::vector<int64_t> lo, count;  ///< per dimension: first index, number of them
+  std::vector<int64_t> strides;    ///< elements
+  size_t run = 0;                  ///< dimensions from here on are one contiguous run in the tensor
+  int64_t inner = 1;               ///< elements of the run per index of dimension `run`
+  int64_t elements = 0;
+};
+/// Pre: the index is affine, and the tensor's innermost stride is 1.
+BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents);
+
+/// Row-major strides of a shape.
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
+std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes);
+
+}  // namespace rgen::rtile

@@ -1,0 +1,217 @@
+#include "rtile/nest_facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rtile/layout.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+std::string function_name(ir::UnaryOp op) {
+  using O = ir::UnaryOp;
+  switch (op) {
+    case O::exp:
+      return "exp";
+    case O::log:
+      return "log";
+    case O::sqrt:
+      return "sqrt";
+    case O::rsqrt:
+      return "div";
+    case O::tanh:
+      return "tanh";
+    case O::erf:
+      return "erf";
+    case O::sigmoid:
+      return "sigmoid";
+    case O::floor:
+      return "floor";
+    case O::neg:
+    case O::abs:
+      return "add";
+  }
+  return "add";
+}
+std::string function_name(ir::BinaryOp op) {
+  using O = ir::BinaryOp;
+  switch (op) {
+    case O::mul:
+      return "mul";
+    case O::div:
+      return "div";
+    case O::pow:
+      return "pow";
+    case O::min:
+    case O::max:
+      return "max";
+    case O::add:
+    case O::sub:
+      return "add";
+    default:
+      return "compare";
+  }
+}
+
+void count(std::vector<std::pair<std::string, double>>& into, const std::string& f) {
+  for (auto& [name, n] : into)
+    if (name == f) {
+      n += 1;
+      return;
+    }
+  into.push_back({f, 1});
+}
+
+/// `top`: the outermost product of a sum is part of the multiply-add.
+void count_functions(const ir::Expr& e, std::vector<std::pair<std::string, double>>& into, double& ops, bool top) {
+  std::visit(ir::overloaded{[](const ir::Const&) {}, [](const ir::Access&) {}, [&](const ir::IndexValue&) { count(into, "add"), ops += 1; },
+                            [&](const ir::Unary& u) {
+                              count(into, function_name(u.op));
+                              ops += u.op == ir::UnaryOp::exp || u.op == ir::UnaryOp::erf || u.op == ir::UnaryOp::tanh ||
+                                             u.op == ir::UnaryOp::log
+                                         ? 14
+                                         : 1;
+                              count_functions(*u.x, into, ops, false);
+                            },
+                            [&](const ir::Binary& b) {
+                              if (!top) count(into, function_name(b.op)), ops += 1;
+                              count_functions(*b.x, into, ops, false);
+                              count_functions(*b.y, into, ops, false);
+                            },
+                            [&](const ir::Select& s) {
+                              count(into, "select"), ops += 1;
+                              count_functions(*s.condition, into, ops, false);
+                              count_functions(*s.yes, into, ops, false);
+                              count_functions(*s.no, into, ops, false);
+                            },
+                            [&](const ir::Cast& c) { count(into, "convert"), ops += 1, count_functions(*c.x, into, ops, false); }},
+             e.node);
+}
+
+bool is_product(const Statement& s) {
+  const ir::Binary* b = std::get_if<ir::Binary>(&s.value->node);
+  return s.reduce == ir::ReduceOp::sum && b && b->op == ir::BinaryOp::mul;
+}
+
+NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& nest, int tensor, const std::vector<ir::Index>& index) {
+  const ir::Tensor& t = program[tensor];
+  NestFacts::OperandFacts f;
+  f.tensor = tensor;
+  f.element_bytes = size_of(t.dtype);
+  f.shape = const_sizes(t.shape);
+  f.affine = is_affine(index);
+  f.coef = linearise(index, const_sizes(t.strides), int(nest.axes.size())).coef;
+  for (const ir::Index& i : index) {
+    std::vector<int64_t> c(nest.axes.size(), 0);
+    for (const ir::Index::Term& x : i.terms) c[size_t(x.axis)] = x.coef;
+    for (const ir::Index::Floor& fl : i.floors)
+      for (size_t a = 0; a < c.size(); ++a)
+        if (fl.inner.uses(int(a))) c[a] = std::max<int64_t>(1, std::abs(c[a]));
+    f.dim_coef.push_back(std::move(c));
+  }
+  return f;
+}
+
+}  // namespace
+
+NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
+  NestFacts f;
+  for (const Operand& o : collect_operands(nest)) {
+    auto x = facts_of(program, nest, o.access.tensor, o.access.index);
+    x.guards = guarded_dims(program, o.access, nest.full_extents());
+    const ir::Tensor& tensor = program[o.access.tensor];
+    if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1)
+      x.box_coef = linearise(o.access.index, box_layout(tensor, o.access.index, nest.full_extents()).strides, int(nest.axes.size())).coef;
+    bool inner = false;
+    for (const Statement& s : nest.inner)
+      ir::for_each_access(*s.value, [&](const ir::Access& a) { inner |= a.tensor == o.access.tensor && a.index == o.access.index; });
+    x.inner = inner;
+    f.operands.push_back(std::move(x));
+  }
+  f.reads = f.operands.size();
+  const auto stores = [&](const Statement& s, bool inner) {
+    if (!s.store) return;
+    auto x = facts_of(program, nest, s.tensor, s.index);
+    x.is_store = true;
+    x.inner = inner && s.reduce == ir::ReduceOp::none;
+    f.operands.push_back(std::move(x));
+  };
+  for (const Statement& s : nest.inner) {
+    if (is_product(s)) {
+      ++f.products;
+    } else if (s.reduce != ir::ReduceOp::none) {
+      count(f.inner_functions, s.reduce == ir::ReduceOp::sum ? "add" : "max");
+      f.inner_ops += 1;
+    }
+    count_functions(*s.value, f.inner_functions, f.inner_ops, is_product(s));
+    stores(s, true);
+  }
+  for (const Statement& s : nest.outer) {
+    count_functions(*s.value, f.outer_functions, f.outer_ops, false);
+    stores(s, false);
+  }
+  return f;
+}
+
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed) {
+  if (packed) {
+    double n = o.element_bytes;
+    for (size_t a = 0; a < extents.size(); ++a)
+      if (o.coef[a] != 0) n *= double(extents[a]);
+    return n;
+  }
+  // one stretch per row; rows less than a line apart share their lines and form one stretch
+  double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
+  for (size_t d = o.shape.size(); d-- > 0;) {
+    int64_t span = 1;
+    for (size_t a = 0; a < extents.size(); ++a) span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1);
+    if (rows == 1 && stride - stretch < line_bytes)
+      stretch += double(span - 1) * stride;
+    else
+      rows *= double(span);
+    stride *= double(o.shape[d]);
+  }
+  // a stretch that is no multiple of a line touches half a line more on average
+  const double lines = std::max(1.0, stretch / line_bytes + (stretch > line_bytes && int64_t(stretch) % line_bytes != 0 ? 0.5 : 0));
+  return rows * lines * line_bytes;
+}
+
+int64_t shared_bytes(const NestPlan& plan) { return plan.form == AtomForm::warp ? plan.tile[size_t(plan.vec)].hi * kFragmentTile * 4 : 0; }
+
+int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
+  if (plan.form == AtomForm::warp) {
+    std::vector<int64_t> size;
+    for (const Blocking& t : plan.tile) size.push_back(t.hi);
+    const int rows = int(plan.row_tiles(size, nest).size()), columns = int(plan.tile[size_t(plan.vec)].hi);
+    return 16 * rows * columns + 8 * rows + 16 * columns;
+  }
+  if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors
+  const bool vec_reduced = nest.axes[size_t(plan.vec)].reduced;
+  int64_t points = 1;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) points *= plan.tile[a].hi;
+  int64_t accumulators = 0, copies = vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+  for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
+  // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
+  // window, everything that the innermost reduced axis passes over
+  int64_t live = 1;
+  for (size_t i = 0; i < facts.reads; ++i) {
+    const auto& o = facts.operands[i];
+    if (!o.inner) continue;
+    int64_t mine = o.coef[size_t(plan.vec)] != 0 && !vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+    if (plan.window) {
+      const int last = plan.reduce_order.back();
+      for (const auto& dim : o.dim_coef) {
+        int64_t span = 1;
+        for (size_t a = 0; a < nest.axes.size(); ++a)
+          if (int(a) != plan.vec && (!nest.axes[a].reduced || int(a) == last)) span += std::abs(dim[a]) * (plan.tile[a].hi - 1);
+        mine *= span;
+      }
+    }
+    live += mine;
+  }
+  return int(accumulators + live);
+}
+
+}  // namespace rgen::rtile

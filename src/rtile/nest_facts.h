@@ -1,0 +1,39 @@
+// What a nest asks of memory and registers, whatever the loops around its tile: its accesses as coefficients, footprints, counts of
+// operations, the registers of a tile.
+#pragma once
+#include "rtile/rprogram.h"
+
+namespace rgen::rtile {
+
+/// Facts about a nest that every plan of it shares; computed once.
+struct NestFacts {
+  struct OperandFacts {
+    int tensor = 0, element_bytes = 4;
+    bool affine = true;
+    std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
+    std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
+    std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
+    std::vector<int64_t> shape;
+    std::vector<int> guards;  ///< dimensions that can leave the tensor
+    bool is_store = false;
+    bool inner = true;  ///< read (written) at every point, not only after the reduction
+  };
+  std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
+  size_t reads = 0;
+  int products = 0;                                                              ///< inner sum statements that are one multiply-add
+  std::vector<std::pair<std::string, double>> inner_functions, outer_functions;  ///< vectors through each function per point
+  double inner_ops = 0, outer_ops = 0;                                           ///< instructions of those
+};
+NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
+
+/// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order.
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed);
+
+/// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
+int64_t shared_bytes(const NestPlan& plan);
+constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
+
+/// Vector registers that the tile needs at once.
+int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
+
+}  // namespace rgen::rtile

@@ -1,0 +1,52 @@
+#include "rtile/rprogram.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+bool same(const ir::Access& a, const ir::Access& b) {
+  return a.tensor == b.tensor && a.index == b.index && a.out_of_bounds == b.out_of_bounds;
+}
+
+}  // namespace
+
+int find_operand(const Operands& operands, const ir::Access& access) {
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (same(operands[i].access, access)) return int(i);
+  return -1;
+}
+
+std::vector<Operand> collect_operands(const Nest& nest) {
+  std::vector<Operand> operands;
+  std::vector<int> made;
+  nest.for_each_statement([&](const Statement& s) { made.push_back(s.tensor); });
+  nest.for_each_statement([&](const Statement& s) {
+    ir::for_each_access(*s.value, [&](const ir::Access& a) {
+      if (std::find(made.begin(), made.end(), a.tensor) != made.end()) return;
+      if (std::none_of(operands.begin(), operands.end(), [&](const Operand& o) { return same(o.access, a); }))
+        operands.push_back({a, Placement::direct, false, -1});
+    });
+  });
+  return operands;
+}
+
+std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const Nest& nest) const {
+  std::vector<int64_t> rows{atom->m};  // in the order of the register tile's points: axis by axis
+  for (size_t a = 0; a < size.size(); ++a) {
+    if (nest.axes[a].reduced || int(a) == vec) continue;
+    const bool along = int(a) == m_axis;
+    std::vector<int64_t> finer;
+    for (int64_t r : rows)
+      for (int64_t x = 0; x < size[a]; x += along ? atom->m : 1) finer.push_back(along ? std::min<int64_t>(atom->m, size[a] - x) : r);
+    rows = std::move(finer);
+  }
+  return rows;
+}
+
+bool NestPlan::chunked() const {
+  for (const Loop& l : loops)
+    if (std::find(reduce_order.begin(), reduce_order.end(), l.axis) != reduce_order.end()) return true;
+  return false;
+}
+
+}  // namespace rgen::rtile
