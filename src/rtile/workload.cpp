@@ -17,7 +17,12 @@ class Counter {
 
   hw::Workload run() {
     instructions();
-    traffic();
+    w_.levels.resize(c_.profile.levels.size());
+    // registers ← L1: every load and store, as wide as a vector (broadcasts read one element)
+    const double vector_bytes = c_.profile.vector_bits / 8.0;
+    w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
+    if (c_.profile.kind == hw::Profile::Kind::cpu) traffic();  // of a GPU's tasks together: gpu_workload
+    copies();
     w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
@@ -234,7 +239,11 @@ class Counter {
     return sum;
   }
 
+  /// Streams beyond the first-level cache.
   void traffic() {
+    bool any = false;
+    for (size_t i = 0; i < facts_.operands.size(); ++i) any |= leaves(i, 0);
+    if (!any) return;
     // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
     std::vector<std::vector<int64_t>> covered{worker_};
     std::vector<double> trips;
@@ -250,11 +259,10 @@ class Counter {
     std::vector<double> total(covered.size());
     for (size_t d = 0; d < covered.size(); ++d) total[d] = footprint(covered[d], each[d]);
 
+    std::vector<double> runs(facts_.operands.size());
+    for (size_t i = 0; i < runs.size(); ++i)
+      if (leaves(i, 0)) runs[i] = stretch(i);
     const auto& levels = c_.profile.levels;
-    w_.levels.resize(levels.size());
-    // registers ← L1: every load and store, as wide as a vector (broadcasts read one element)
-    const double vector_bytes = c_.profile.vector_bits / 8.0;
-    w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
     for (size_t inner = 0; inner + 1 < levels.size(); ++inner) {
       const double capacity = 0.8 * double(levels[inner].capacity_bytes) / std::max(1, std::min(levels[inner].shared_by, w_.workers));
       size_t depth = 0;
@@ -264,7 +272,7 @@ class Counter {
       hw::LevelTraffic& t = w_.levels[inner + 1];
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
-        if (c_.home[size_t(o.tensor)] <= int(inner)) continue;  // it never leaves this level
+        if (!leaves(i, inner)) continue;
         double executions = 1;
         bool reusing = fits;  // else nothing survives until the next iteration
         for (size_t l = depth; l-- > 0;) {
@@ -273,7 +281,7 @@ class Counter {
           if (!reusing) executions *= trips[l];
         }
         double bytes = each[depth][i] * executions;
-        t.runs += bytes / stretch(i);
+        t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
@@ -287,8 +295,10 @@ class Counter {
         }
       }
     }
-    copies();
   }
+
+  /// It waits beyond this level between its uses.
+  bool leaves(size_t operand, size_t level) const { return c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
   /// Only small caches are indexed by plain address bits.

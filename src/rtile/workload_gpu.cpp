@@ -28,9 +28,7 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
 
 hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   hw::GpuWorkload g;
-  PlanContext alone = c;
-  alone.threads = int(std::min<int64_t>(plan.tasks(), 1 << 30));
-  g.task = workload(nest, facts, plan, alone);
+  g.task = workload(nest, facts, plan, c);
   g.tasks = plan.tasks(), g.block_tasks = plan.block_tasks;
   g.shared_bytes = shared_bytes(plan) * plan.block_tasks;
   // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
