@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/math.h"
 #include "lower/context.h"
 
 namespace rgen::lower {
@@ -50,6 +51,14 @@ std::pair<int64_t, int64_t> Builder::range(const Int& i) const {
     hi += k > 0 ? k * x.hi : k * x.lo;
   }
   return {lo, hi};
+}
+Int Builder::quotient(Body& body, const std::string& name, const Int& x, int64_t by) {
+  if (by == 1) return x;
+  const auto [lo, hi] = range(x);
+  if (floor_div(lo, by) == floor_div(hi, by)) return Int(floor_div(lo, by));
+  const int v = variable(name, floor_div(lo, by), floor_div(hi, by));
+  body.push_back({LetInt{LetInt::Op::floor_div, v, x, Int(by)}});
+  return Int::var(v);
 }
 
 }  // namespace rgen::lower

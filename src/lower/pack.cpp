@@ -51,15 +51,6 @@ class Nested {
   Body* current_;
 };
 
-/// ⌊x / by⌋ as a variable of the body.
-Int quotient(Builder& b, Body& body, const Int& x, int64_t by) {
-  const auto [lo, hi] = b.range(x);
-  if (lo / by == hi / by) return Int(lo / by);
-  const int v = b.variable("q", lo / by, hi / by);
-  body.push_back({LetInt{LetInt::Op::floor_div, v, x, Int(by)}});
-  return Int::var(v);
-}
-
 }  // namespace
 
 void lower_prepack(NestContext& c, int operand) {
@@ -161,8 +152,8 @@ void lower_prepack(NestContext& c, int operand) {
     Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(within, k_step) : within, k ? group : 1);
     src = src + r * l.coef[size_t(a)];
     if (k && fragments) {  // elements of k in a step: four threads have 16 bytes each
-      const Int step = quotient(b, loops.body(), r, k_step), in_step = r - step * k_step;
-      const Int thread = quotient(b, loops.body(), in_step, 4 * group);
+      const Int step = b.quotient(loops.body(), "q", r, k_step), in_step = r - step * k_step;
+      const Int thread = b.quotient(loops.body(), "q", in_step, 4 * group);
       dst = dst + step * (k_step * m.value[size_t(a)]) + thread * (16 * group - 4 * group) + in_step;
     } else {
       dst = dst + r * m.value[size_t(a)];
@@ -184,7 +175,7 @@ void lower_prepack(NestContext& c, int operand) {
     }
     src = src + at * l.coef[size_t(a)];
     if (fragments && a == c.plan.vec) {  // 32 columns a tile: thread (column % 8) · 4 + …, words (column / 8) · 4 + …
-      const Int of_8 = quotient(b, loops.body(), i, 8), tile_of_32 = quotient(b, loops.body(), i, 32);
+      const Int of_8 = b.quotient(loops.body(), "q", i, 8), tile_of_32 = b.quotient(loops.body(), "q", i, 32);
       dst = dst + tile_of_32 * (32 * 16 * group) + (i - of_8 * 8) * (4 * 16 * group) + (of_8 - tile_of_32 * 4) * (4 * group);
     } else {
       dst = dst + i * m.inside[size_t(a)];

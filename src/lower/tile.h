@@ -3,6 +3,7 @@
 // case of its own.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -129,7 +130,6 @@ class Tile {
 
   Value load_guarded(const Access& a, const Addressing& m, const std::vector<int>& guards, const std::string& family,
                      const std::string& type, bool integer, int64_t stride, int lanes);
-  Int divided(const Int& i, int64_t by);
   Int chosen(LetInt::Op op, const Int& x, const Int& y);
 
   /// W vectors along the axis that is contiguous in memory, transposed in registers into vectors along the vector axis.
@@ -184,7 +184,13 @@ class Tile {
   bool steps_over_k(int variable) const;
 
   int scratch(const std::string& name, DType dtype, int64_t elements);
+
+  // ---- row tiles, of both (tile_rows.cpp) ----
+  void collect_row_tiles();
+  bool starts_row_tile(const Point& p) const;
   Point tile_corner(size_t row_tile) const;
+  /// The row of `p` in the row tile at that corner, if it lies there.
+  std::optional<int64_t> row_in_tile(const Point& p, const Point& corner) const;
   std::vector<int64_t> tile_rows_;  ///< rows of each accumulator tile
   int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
 

@@ -152,7 +152,7 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
     // lanes l with 0 <= at + c·l < extent
     const Int below = c > 0 ? Int(c - 1) - at : at - Int(extent) + Int(-c);
     const Int above = c > 0 ? Int(extent + c - 1) - at : at + Int(-c);
-    Int lo = divided(below, std::abs(c)), hi = divided(above, std::abs(c));
+    Int lo = b_.quotient(scope().body, "l", below, std::abs(c)), hi = b_.quotient(scope().body, "l", above, std::abs(c));
     if (lane_range) lo = chosen(LetInt::Op::max, lo, lane_range->first), hi = chosen(LetInt::Op::min, hi, lane_range->second);
     lane_range = {lo, hi};
   }
@@ -172,18 +172,12 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
   return v;
 }
 
-Int Tile::divided(const Int& i, int64_t by) {
-  if (by == 1) return i;
-  const auto [lo, hi] = b_.range(i);
-  const int v = b_.variable("l", floor_div(lo, by), floor_div(hi, by));
-  put({LetInt{LetInt::Op::floor_div, v, i, Int(by)}});
-  return Int::var(v);
-}
-
 Int Tile::chosen(LetInt::Op op, const Int& x, const Int& y) {
   const auto [xl, xh] = b_.range(x);
   const auto [yl, yh] = b_.range(y);
   const bool least = op == LetInt::Op::min;
+  if (least ? xh <= yl : xl >= yh) return x;
+  if (least ? yh <= xl : yl >= xh) return y;
   const int v = b_.variable("l", least ? std::min(xl, yl) : std::max(xl, yl), least ? std::min(xh, yh) : std::max(xh, yh));
   put({LetInt{op, v, x, y}});
   return Int::var(v);

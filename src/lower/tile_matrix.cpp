@@ -32,24 +32,12 @@ int Tile::scratch(const std::string& name, DType dtype, int64_t elements) {
   return p;
 }
 
-/// The point at the first row and column of an accumulator row tile.
-Point Tile::tile_corner(size_t row_tile) const {
-  size_t seen = 0;
-  for (const Point& p : points_)
-    if (p.offset[size_t(vec_)] == 0 && p.offset[size_t(c_.plan.m_axis)] % c_.plan.atom->m == 0 && seen++ == row_tile) return p;
-  throw Error(ErrorCode::internal, "a row tile beyond the register tile");
-}
-
 void Tile::multiply_tiles() {
   const Statement& s = c_.nest.inner[0];
   const bool integer = integer_sum(s);
   const std::string family = integer ? "vi_" : "vf_", type = integer ? "s32" : "f32";
   const int64_t columns = v_.size[size_t(vec_)];
-  // row tiles in the order of their corners among the points
-  for (const Point& p : points_)
-    if (p.offset[size_t(vec_)] == 0 && p.offset[size_t(c_.plan.m_axis)] % c_.plan.atom->m == 0)
-      tile_rows_.push_back(std::min<int64_t>(c_.plan.atom->m, v_.size[size_t(c_.plan.m_axis)] - p.offset[size_t(c_.plan.m_axis)]));
-
+  collect_row_tiles();
   std::vector<int64_t> hi(size_t(n_axes_), 1);
   for (int a = 0; a < n_axes_; ++a)
     if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
@@ -65,15 +53,9 @@ void Tile::multiply_tiles() {
 
   // where a point's sum lies in the buffer
   const auto place = [&](const Point& p) {
-    size_t tile = 0;
-    for (; tile < tile_rows_.size(); ++tile) {
-      const Point corner = tile_corner(tile);
-      bool same = true;
-      for (int a = 0; a < n_axes_; ++a)
-        if (is_output(a) && a != vec_ && a != c_.plan.m_axis) same &= corner.offset[size_t(a)] == p.offset[size_t(a)];
-      const int64_t row = p.offset[size_t(c_.plan.m_axis)] - corner.offset[size_t(c_.plan.m_axis)];
-      if (same && row >= 0 && row < c_.plan.atom->m) return Int((int64_t(tile) * columns + p.offset[size_t(vec_)] / W_) * kTile + row * 16);
-    }
+    for (size_t tile = 0; tile < tile_rows_.size(); ++tile)
+      if (const auto row = row_in_tile(p, tile_corner(tile)))
+        return Int((int64_t(tile) * columns + p.offset[size_t(vec_)] / W_) * kTile + *row * 16);
     throw Error(ErrorCode::internal, "a point outside every accumulator tile");
   };
   if (!v_.first)

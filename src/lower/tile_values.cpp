@@ -136,12 +136,9 @@ Value Tile::index_value(const ir::Index& i) {
 }
 
 Int Tile::quasi(const ir::Index& index, int64_t divisor) {
-  const Int inner = affine(index);
-  const auto [lo, hi] = b_.range(inner);
-  const int v = b_.variable("q", floor_div(lo, divisor), floor_div(hi, divisor));
-  put({LetInt{LetInt::Op::floor_div, v, inner, Int(divisor)}});
-  let_depth_[v] = scopes_.size() - 1;
-  return Int::var(v);
+  const Int q = b_.quotient(scope().body, "q", affine(index), divisor);
+  for (const auto& [v, k] : q.terms) let_depth_.try_emplace(v, scopes_.size() - 1);
+  return q;
 }
 
 Int Tile::affine(const ir::Index& i) {

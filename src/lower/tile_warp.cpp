@@ -1,7 +1,6 @@
 // The register tile on a GPU's tensor cores: tiles of 16 × 32 sums spread over the registers of a warp. Rows of a are loaded as they
 // lie, 16 bytes a thread, which puts other values of k into the fragments than the instruction's figure says; b is packed in the same
 // order of k, so that the products meet. The sums pass through shared memory, from which the epilogue reads them as vectors.
-#include "base/error.h"
 #include "lower/tile.h"
 #include "rtile/workload.h"
 
@@ -11,9 +10,7 @@ void Tile::multiply_fragments() {
   const Statement& s = c_.nest.inner[0];
   const bool integer = integer_sum(s);
   const int64_t columns = v_.size[size_t(vec_)];
-  for (const Point& p : points_)
-    if (p.offset[size_t(vec_)] == 0 && p.offset[size_t(c_.plan.m_axis)] % c_.plan.atom->m == 0)
-      tile_rows_.push_back(std::min<int64_t>(c_.plan.atom->m, v_.size[size_t(c_.plan.m_axis)] - p.offset[size_t(c_.plan.m_axis)]));
+  collect_row_tiles();
   const int64_t row_tiles = int64_t(tile_rows_.size());
   effect("fragments", {Int(row_tiles * columns), Int(row_tiles + columns), Int(integer)});
   for (int64_t t = 0; t < row_tiles * columns; ++t) effect("fragment_zero", {Int(t)});
@@ -25,16 +22,13 @@ void Tile::multiply_fragments() {
     for (int64_t j = 0; j < columns; ++j) effect("fragment_store", {Int(i * columns + j), Address{sums, Int(j * rtile::kFragmentTile)}});
     const Point corner = tile_corner(size_t(i));
     for (const Point& p : points_) {
-      bool same = true;
-      for (int a = 0; a < n_axes_; ++a)
-        if (is_output(a) && a != vec_ && a != c_.plan.m_axis) same &= corner.offset[size_t(a)] == p.offset[size_t(a)];
-      const int64_t row = p.offset[size_t(c_.plan.m_axis)] - corner.offset[size_t(c_.plan.m_axis)];
-      if (!same || row < 0 || row >= c_.plan.atom->m) continue;
+      const auto row = row_in_tile(p, corner);
+      if (!row) continue;
       const int r = b_.reg("acc", integer);
       put({Op{integer ? "vi_load_s32" : "vf_load_f32",
               r,
               false,
-              {Address{sums, Int(p.offset[size_t(vec_)] / W_ * rtile::kFragmentTile + row * rtile::kFragmentRow)}}}});
+              {Address{sums, Int(p.offset[size_t(vec_)] / W_ * rtile::kFragmentTile + *row * rtile::kFragmentRow)}}}});
       accumulators_[{0, p.number, 0}] = r;
     }
   }
