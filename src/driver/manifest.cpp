@@ -10,13 +10,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json tensor(const ir::Tensor& t, bool is_input) {
+Json tensor(const ir::Tensor& t, bool is_input, int alignment) {
   Json shape = Json::array(), strides = Json::array();
   for (const ir::Size& s : t.shape) shape.push_back(s.value());
   for (const ir::Size& s : t.strides) strides.push_back(s.value());
   Json j = {{"name", t.name}, {"shape", shape}, {"dtype", to_string(t.dtype)}, {"strides", strides}};
   if (is_input) j["constant"] = t.constant;
-  j["alignment"] = size_of(t.dtype);  // kernels load and store unaligned
+  j["alignment"] = alignment;
   return j;
 }
 
@@ -50,10 +50,11 @@ Json prepack_entry(const emit::PrepackEntry& p, const ir::TensorProgram& program
 std::string print_manifest(const Planned& planned, const emit::Emitted& code) {
   const ir::TensorProgram& program = *planned.program;
   Json inputs = Json::array(), outputs = Json::array(), dims = Json::array(), prepack = Json::array();
-  for (int i : program.inputs) inputs.push_back(tensor(program[i], true));
-  for (int o : program.outputs) outputs.push_back(tensor(program[o], false));
-  for (const ir::Dim& d : program.dims) dims.push_back(d.name);
   const bool cuda = planned.profile->kind == hw::Profile::Kind::gpu;
+  const auto alignment = [&](const ir::Tensor& t) { return cuda ? emit::kCudaAlignment : size_of(t.dtype); };  // C++ loads unaligned
+  for (int i : program.inputs) inputs.push_back(tensor(program[i], true, alignment(program[i])));
+  for (int o : program.outputs) outputs.push_back(tensor(program[o], false, alignment(program[o])));
+  for (const ir::Dim& d : program.dims) dims.push_back(d.name);
   for (const emit::PrepackEntry& p : code.prepack) prepack.push_back(prepack_entry(p, program, cuda));
   Json manifest = {{"rgen", RGEN_VERSION}, {"name", program.name}, {"symbol", code.symbol}, {"target", planned.target}, {"isa", code.isa}};
   if (cuda) manifest["arch"] = cuda_arch(*planned.profile);

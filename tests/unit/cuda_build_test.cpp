@@ -168,6 +168,10 @@ TEST_CASE("the manifest says how to launch") {
     {"symbol": "mm_0_prepack_B", "grid": [3, 1, 1], "block": [96, 1, 1], "shared_bytes": 512, "cluster": 1,
      "args": [{"src": true}, {"dst": true}]}}])"));
   CHECK(m["workspace_bytes"] == 4096);
+  // the source promises the compiler this much of every tensor
+  CHECK(m["inputs"][0]["alignment"] == emit::kCudaAlignment);
+  CHECK(m["inputs"][1]["alignment"] == emit::kCudaAlignment);
+  CHECK(m["outputs"][0]["alignment"] == emit::kCudaAlignment);
 }
 
 TEST_CASE("a GPU's kernels need its device") {
