@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "run/cache.h"
+#include "run/error_lines.h"
 #include "run/files.h"
 #include "run/process.h"
 
@@ -37,23 +38,11 @@ std::optional<fs::path> locate(const std::string& name, const std::string& searc
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// The lines that say why a compilation failed: the first few errors, or else the first few lines. Paths of the temporary folder,
-/// which nobody can open any more, are cut to the file's name.
-std::string error_lines(std::string text, const fs::path& folder) {
+/// Why the compiler failed. Paths of the temporary folder, which nobody can open any more, are cut to the file's name.
+std::string reasons(std::string text, const fs::path& folder) {
   const std::string prefix = folder.string() + "/";
   for (size_t at; (at = text.find(prefix)) != std::string::npos;) text.erase(at, prefix.size());
-  constexpr int kept = 5;
-  std::string errors, firsts;
-  int n_errors = 0, n_firsts = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) continue;
-    const bool is_error = line.find("error:") != std::string::npos || line.find("undefined reference") != std::string::npos ||
-                          line.find("No space left") != std::string::npos;
-    if (is_error && n_errors++ < kept) errors += "\n  " + line;
-    if (n_firsts++ < kept) firsts += "\n  " + line;
-  }
-  return errors.empty() ? firsts : errors;
+  return error_lines(text, {"error:", "undefined reference", "No space left"});
 }
 
 std::string outcome(const ProcessResult& r) {
@@ -103,7 +92,7 @@ std::optional<Compiler> parse_memo(const std::string& path, const std::string& t
 
 Compiler inspect(const std::string& path) {
   const ProcessResult r = run_process({path, "--version"});
-  if (!r.ok()) throw Error(ErrorCode::toolchain, "'--version' " + outcome(r) + error_lines(r.output, "/"), path);
+  if (!r.ok()) throw Error(ErrorCode::toolchain, "'--version' " + outcome(r) + reasons(r.output, "/"), path);
   Compiler c{path, first_line(r.output), r.output.find("clang") != std::string::npos, false};
   c.openmp = links_openmp(path);
   return c;
@@ -153,7 +142,7 @@ void compile(const Compiler& compiler, const std::string& source, const std::vec
 
   const ProcessResult r = run_process(argv);
   if (!r.ok())
-    throw Error(ErrorCode::toolchain, output.filename().string() + ": " + outcome(r) + error_lines(r.output, folder.path()), compiler.path);
+    throw Error(ErrorCode::toolchain, output.filename().string() + ": " + outcome(r) + reasons(r.output, folder.path()), compiler.path);
   const auto content = read_file(result);
   if (!content || content->empty()) throw Error(ErrorCode::toolchain, output.filename().string() + ": wrote no output", compiler.path);
   write_atomically(output, *content);

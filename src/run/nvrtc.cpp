@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "run/error_lines.h"
 
 namespace rgen::run {
 
@@ -119,22 +120,6 @@ int arch_number(const std::string& arch) {
   const auto digits = std::from_chars(arch.data() + 3, end, number);
   const std::string_view suffix(digits.ptr, size_t(end - digits.ptr));
   return digits.ec == std::errc() && (suffix.empty() || suffix == "a" || suffix == "f") ? number : 0;
-}
-
-/// The lines that say why a compilation failed: the first few errors, or else the first few lines.
-std::string error_lines(const std::string& log) {
-  constexpr int kept = 5;
-  std::string errors, firsts;
-  int n_errors = 0, n_firsts = 0;
-  std::istringstream lines(log);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) continue;
-    const bool is_error =
-        line.find("error:") != std::string::npos || line.find("error   :") != std::string::npos || line.find("fatal") != std::string::npos;
-    if (is_error && n_errors++ < kept) errors += "\n  " + line;
-    if (n_firsts++ < kept) firsts += "\n  " + line;
-  }
-  return errors.empty() ? firsts : errors;
 }
 
 /// The number before `unit` in a line: "Used 14 registers", 4096 of "4096 bytes smem".
@@ -276,7 +261,9 @@ DeviceCode Nvrtc::compile(const std::string& source, const std::string& name, co
   const int result = f.compile(owner.program, int(options.size()), options.data());
   DeviceCode code;
   code.log = without_nul(text(f.log_size, f.log));
-  if (result != 0) fail("NVRTC " + version_ + " for " + arch + ": " + f.error_text(result) + error_lines(code.log), name);
+  if (result != 0)
+    fail("NVRTC " + version_ + " for " + arch + ": " + f.error_text(result) + error_lines(code.log, {"error:", "error   :", "fatal"}),
+         name);
   code.image = cubin ? text(f.cubin_size, f.cubin) : without_nul(text(f.ptx_size, f.ptx));
   if (code.image.empty()) fail("NVRTC " + version_ + " for " + arch + ": no output", name);
   if (cubin) code.kernels = parse_resources(code.log);
