@@ -124,10 +124,8 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
   e.workspace_bytes = loops.workspace_bytes;
   const std::string definitions = printer.definitions();
   std::vector<PrepackEntry> unused;
-  std::ostringstream hash;
-  hash << identifier(program.name) << '_' << std::hex
-       << fnv1a(definitions + entries(loops, printer, "x", program.inputs.size(), program.outputs.size(), unused) + profile.hash);
-  e.symbol = hash.str();
+  e.symbol =
+      kernel_symbol(program, definitions + entries(loops, printer, "x", program.inputs.size(), program.outputs.size(), unused), profile);
   const std::string c_entries = entries(loops, printer, e.symbol, program.inputs.size(), program.outputs.size(), e.prepack);
 
   std::set<std::string> used = printer.used;

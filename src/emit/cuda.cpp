@@ -107,9 +107,7 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
     return Kernels(loops, printer, dialect.integer).print(symbol, into);
   };
   Emitted unused;
-  std::ostringstream symbol;
-  symbol << identifier(program.name) << '_' << std::hex << fnv1a(definitions + kernels("x", unused) + profile.hash);
-  e.symbol = symbol.str();
+  e.symbol = kernel_symbol(program, definitions + kernels("x", unused), profile);
   const std::string text = kernels(e.symbol, e);
   e.isa = profile.arch;
   e.source =

@@ -43,10 +43,16 @@ std::string identifier(const std::string& s) {
   return taken.count(r) ? r + "_" : r;
 }
 
-uint64_t fnv1a(std::string_view s) {
+static uint64_t fnv1a(std::string_view s) {
   uint64_t h = 0xcbf29ce484222325ull;
   for (char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return h;
+}
+
+std::string kernel_symbol(const ir::TensorProgram& program, const std::string& text, const hw::Profile& profile) {
+  std::ostringstream o;
+  o << identifier(program.name) << '_' << std::hex << fnv1a(text + profile.hash);
+  return o.str();
 }
 
 std::string head_comment(const std::string& compile, const ir::TensorProgram& program, const rtile::Candidate& candidate,

@@ -27,26 +27,35 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   return std::pow(sum, 1.0 / 6);
 }
 
+/// The longest of computing and the levels, of each what its coefficient lets overlap with the rest; and the sum of what it does not.
+struct Overlap {
+  double longest, exposed = 0;
+  std::string bound;
+  void transfer(double us, double first_misses, const MemoryLevel& level) {
+    const double hidden = us * (1 - level.overlap);
+    exposed += us * level.overlap + first_misses;
+    if (hidden > longest) longest = hidden, bound = level.name;
+  }
+};
+
 }  // namespace
 
 Estimate estimate(const Workload& w, const Profile& p) {
   Estimate e;
   e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;
   // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
-  double longest = e.compute_us, exposed = 0;
-  e.bound = "compute";
+  Overlap o{e.compute_us, 0, "compute"};
   for (size_t i = 0; i < p.levels.size(); ++i) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
     const MemoryLevel& level = p.levels[i];
     const double transfer = (t.read_bytes / level.read_gbs(w.workers) + t.write_bytes / level.write_gbs(w.workers)) / 1e3;
     const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
     e.level_us.push_back(transfer + first_misses);
-    exposed += transfer * level.overlap + first_misses;
-    if (transfer * (1 - level.overlap) > longest) longest = transfer * (1 - level.overlap), e.bound = level.name;
+    o.transfer(transfer, first_misses, level);
   }
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
-  e.us = longest + exposed + e.overhead_us;
-  if (w.workers > 1 && e.overhead_us > longest + exposed) e.bound = "parallel";
+  e.us = o.longest + o.exposed + e.overhead_us;
+  e.bound = w.workers > 1 && e.overhead_us > o.longest + o.exposed ? "parallel" : o.bound;
   return e;
 }
 
@@ -93,15 +102,11 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   e.level_us = {busiest * (near_bytes / near.read_gbs(1) + w.block_tasks * w.task.levels[0].write_bytes / near.write_gbs(1)) / 1e3,
                 busiest * (w.block_read_bytes / l2.read_gbs(sharers) + w.block_write_bytes / l2.write_gbs(sharers)) / 1e3,
                 (w.dram_read_bytes / dram.read_gbs(sharers) + w.dram_write_bytes / dram.write_gbs(sharers)) / sharers / 1e3};
-  double longest = e.compute_us, exposed = 0;
-  e.bound = busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute";
-  for (size_t i = 0; i < 3; ++i) {
-    const double hidden = e.level_us[i] * (1 - p.levels[i].overlap);
-    exposed += e.level_us[i] * p.levels[i].overlap;
-    if (hidden > longest) longest = hidden, e.bound = p.levels[i].name;
-  }
+  Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
+  for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
   e.overhead_us = p.call_us;
-  e.us = longest + exposed + e.overhead_us;
+  e.us = o.longest + o.exposed + e.overhead_us;
+  e.bound = o.bound;
   return e;
 }
 

@@ -106,7 +106,8 @@ int main() {
 
 std::string namespace_of(size_t kernel) { return "kernel_" + std::to_string(kernel); }
 
-/// C entries for the kernels of a CUDA program, which the shim executes: each call under the next schedule, copies eager and lazy in turn.
+/// C entries for the kernels of a CUDA program, which the shim executes. Of a kernel's two calls one copies eagerly and one lazily, under
+/// different schedules; four kernels see every pair of the two.
 std::string shim_entries(const emit::Emitted& code) {
   std::ostringstream o;
   const auto launch = [&](const emit::Launch& l, const std::string& args) {
@@ -120,9 +121,9 @@ std::string shim_entries(const emit::Emitted& code) {
     o << "  return 0;\n}\n";
   }
   o << "extern \"C\" int " << code.symbol
-    << "(void* const* args, const int64_t*, void* workspace, const void*) {\n  static int calls = 0;\n"
-    << "  gpu_shim::Options options;\n  options.schedule = gpu_shim::kSchedules[calls % 4];\n"
-    << "  options.copies = calls++ % 2 ? gpu_shim::Copies::lazy : gpu_shim::Copies::eager;\n";
+    << "(void* const* args, const int64_t*, void* workspace, const void*) {\n  gpu_shim::Options options;\n"
+    << "  options.schedule = gpu_shim::kSchedules[(shim_calls / 2 + shim_calls) % 4];\n"
+    << "  options.copies = shim_calls++ % 2 ? gpu_shim::Copies::lazy : gpu_shim::Copies::eager;\n";
   for (const emit::Launch& l : code.launches) {
     std::string args;
     for (const emit::Launch::Arg& a : l.args)
@@ -197,13 +198,17 @@ std::string KernelBatch::part(size_t first, size_t last) const {
     }
     if (kernels_[i].code.extension == ".cu") {
       body << shim_entries(kernels_[i].code);
-      includes.insert({"#include <stdio.h>", "#include \"gpu_shim.h\""});
+      includes.insert({"#include <stdio.h>", "#include \"gpu_shim.h\"", "inline int shim_calls = 0;"});
     }
     body << "}\n";
   }
   std::string text;
   for (const std::string& line : includes) text += line + "\n";
   return text + body.str();
+}
+
+bool KernelBatch::cuda() const {
+  return std::any_of(kernels_.begin(), kernels_.end(), [](const Kernel& k) { return k.code.extension == ".cu"; });
 }
 
 std::string KernelBatch::table() const {
@@ -239,9 +244,8 @@ std::string KernelBatch::table() const {
 
 /// What the kernels ask of the compiler, together: each flag once, the extensions of -march joined.
 std::vector<std::string> KernelBatch::kernel_flags() const {
-  const bool cuda = std::any_of(kernels_.begin(), kernels_.end(), [](const Kernel& k) { return k.code.extension == ".cu"; });
-  std::vector<std::string> flags{cuda ? "-std=c++20" : "-std=c++17", "-w"};
-  if (cuda) flags.push_back("-I" RGEN_TEST_SUPPORT_DIR);
+  std::vector<std::string> flags{cuda() ? "-std=c++20" : "-std=c++17", "-w"};
+  if (cuda()) flags.push_back("-I" RGEN_TEST_SUPPORT_DIR);
   std::string march;
   for (const Kernel& k : kernels_)
     for (const std::string& f : k.code.flags) {
@@ -288,8 +292,7 @@ std::vector<std::string> KernelBatch::failures(const Toolchain& toolchain) const
     if (running.size() == 2) wait();
   }
   wait();
-  const bool cuda = std::any_of(kernels_.begin(), kernels_.end(), [](const Kernel& k) { return k.code.extension == ".cu"; });
-  if (cuda) {
+  if (cuda()) {
     std::ifstream shim(RGEN_TEST_SUPPORT_DIR "/gpu_shim.cpp");
     std::ostringstream text;
     text << shim.rdbuf();

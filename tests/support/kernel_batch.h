@@ -53,6 +53,7 @@ class KernelBatch {
   };
   std::vector<Kernel> kernels_;
 
+  bool cuda() const;
   std::string part(size_t first, size_t last) const;
   std::string table() const;
   std::vector<std::string> kernel_flags() const;
