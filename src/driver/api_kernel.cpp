@@ -50,7 +50,7 @@ Source Plan::emit() const {
   driver::Emission e = driver::emit(planned);
   Source source{e.code.source, e.code.extension, e.code.symbol, e.code.isa, e.target, e.manifest, e.code.flags, e.emit_ms, {}, {}, {}};
   source.profile = Profile(std::make_shared<const Profile::Impl>(Profile::Impl{planned.profile}));
-  if (source.profile->is_gpu()) source.arch = driver::cuda_arch(*planned.profile);
+  if (source.profile->is_gpu()) source.arch = emit::cuda_arch(*planned.profile);
   for (const emit::Launch& l : e.code.launches) source.launches.push_back({l.symbol, l.grid, l.block, l.shared_bytes});
   return source;
 }

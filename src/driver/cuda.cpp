@@ -55,8 +55,6 @@ std::string cache_key(const emit::Emitted& code, const std::string& arch, run::D
 
 }  // namespace
 
-std::string cuda_arch(const hw::Profile& profile) { return profile.arch + (profile.has("wgmma") ? "a" : ""); }
-
 CudaImage compile_cuda(const emit::Emitted& code, const std::string& arch, run::DeviceImage kind, const BuildOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto ms = [&] { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count(); };

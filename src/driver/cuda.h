@@ -8,9 +8,6 @@
 
 namespace rgen::driver {
 
-/// The architecture that kernels for a GPU are compiled for: "sm_80"; "sm_90a" where the profile has wgmma, which sm_90 alone lacks.
-std::string cuda_arch(const hw::Profile& profile);
-
 struct CudaImage {
   std::string image;  ///< the file's content
   double compile_ms;

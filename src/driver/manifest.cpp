@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "driver/cuda.h"
+#include "emit/backend.h"
 
 namespace rgen::driver {
 
@@ -57,7 +57,7 @@ std::string print_manifest(const Planned& planned, const emit::Emitted& code) {
   for (const ir::Dim& d : program.dims) dims.push_back(d.name);
   for (const emit::PrepackEntry& p : code.prepack) prepack.push_back(prepack_entry(p, program, cuda));
   Json manifest = {{"rgen", RGEN_VERSION}, {"name", program.name}, {"symbol", code.symbol}, {"target", planned.target}, {"isa", code.isa}};
-  if (cuda) manifest["arch"] = cuda_arch(*planned.profile);
+  if (cuda) manifest["arch"] = emit::cuda_arch(*planned.profile);
   manifest["profile"] = planned.profile->name;
   manifest["profile_hash"] = planned.profile->hash;
   manifest["inputs"] = inputs;

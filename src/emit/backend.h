@@ -51,6 +51,9 @@ struct CppOptions {
 Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile,
                  const CppOptions& options = {});
 
+/// The architecture that kernels for a GPU are compiled for: "sm_80"; "sm_90a" where the profile has wgmma, which sm_90 alone lacks.
+std::string cuda_arch(const hw::Profile& profile);
+
 /// Emitted::launches say how the kernels are started. Throws Error{unsupported} for a profile whose vectors are no warps.
 Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile);
 

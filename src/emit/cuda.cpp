@@ -89,6 +89,8 @@ class Kernels {
 
 }  // namespace
 
+std::string cuda_arch(const hw::Profile& profile) { return profile.arch + (profile.has("wgmma") ? "a" : ""); }
+
 Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
   const LoopProgram loops = lower::lower(program, *candidate.program);
   if (loops.lanes != lanes(Simd::cuda))
@@ -111,7 +113,7 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
   const std::string text = kernels(e.symbol, e);
   e.isa = profile.arch;
   e.source =
-      head_comment("nvcc -arch=" + profile.arch + " -std=c++17 -cubin", program, candidate, profile) +
+      head_comment("nvcc -arch=" + cuda_arch(profile) + " -std=c++17 -cubin", program, candidate, profile) +
       prelude_text(Simd::cuda, printer.used) + "\n" +
       (printer.warp_bytes > 0 ? "constexpr int kWarpBytes = " + std::to_string(printer.warp_bytes) + ";  // of shared memory\n" : "") +
       definitions + text;

@@ -16,7 +16,7 @@ namespace {
 std::string check(const test::Problem& p, const std::shared_ptr<const hw::Profile>& profile) {
   const auto plans = driver::plan(p.program, profile, {0, 1, "cuda"});
   const driver::Emission emission = driver::emit(plans.front());
-  const auto image = driver::compile_cuda(emission.code, driver::cuda_arch(*profile), run::DeviceImage::cubin, {});
+  const auto image = driver::compile_cuda(emission.code, emit::cuda_arch(*profile), run::DeviceImage::cubin, {});
   std::string wrong;
   for (const run::KernelResources& k : image.kernels) {
     if (k.spill_bytes > 0) wrong += " " + k.symbol + " spills " + std::to_string(k.spill_bytes) + " bytes;";

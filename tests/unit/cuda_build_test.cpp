@@ -84,9 +84,13 @@ TEST_CASE("occupancy is what the CUDA occupancy calculator says") {
 }
 
 TEST_CASE("the architecture follows from the profile") {
-  CHECK(driver::cuda_arch(hw::load_profile("a100")) == "sm_80");
-  CHECK(driver::cuda_arch(hw::load_profile("h100")) == "sm_90a");
-  CHECK(driver::cuda_arch(hw::load_profile("b200")) == "sm_100");
+  CHECK(emit::cuda_arch(hw::load_profile("a100")) == "sm_80");
+  CHECK(emit::cuda_arch(hw::load_profile("h100")) == "sm_90a");
+  CHECK(emit::cuda_arch(hw::load_profile("b200")) == "sm_100");
+  const hw::Profile h100 = hw::load_profile("h100");
+  const ir::TensorProgram mm = ir::parse_program(R"({"op": "matmul", "dtype": "f32", "params": {"m": 16, "n": 32, "k": 8}})");
+  const std::string source = emit::emit_cuda(mm, rtile::construct(mm, h100, {}).front(), h100).source;
+  CHECK(source.substr(0, source.find('\n')) == "// Compile: nvcc -arch=sm_90a -std=c++17 -cubin");
 }
 
 TEST_CASE("images are kept with their figures") {
