@@ -66,8 +66,10 @@ class Kernels {
 
   std::string kernel(const std::string& name, const Region& r, Emitted& e) {
     const std::set<int> used = printer_.buffers_of(r.proc);
-    const int warps = int(std::min<int64_t>(r.block_tasks, r.tasks));
-    Launch launch{name, ceil_div(r.tasks, warps), 32 * warps, printer_.warp_bytes * warps, {}};
+    const bool together = r.threads > 0;
+    const int warps = together ? r.threads / 32 : int(std::min<int64_t>(r.block_tasks, r.tasks));
+    const int64_t shared = std::max(printer_.warp_bytes * warps, together ? printer_.block_bytes : 0);
+    Launch launch{name, together ? r.tasks : ceil_div(r.tasks, warps), 32 * warps, shared, {}};
     std::string parameters;
     for (int b : used) {
       const Buffer& buffer = p_.buffers[size_t(b)];
@@ -75,6 +77,11 @@ class Kernels {
       launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
     }
     std::string text = signature(name, launch.block, parameters) + tensors(used);
+    if (together) {
+      text += "  " + printer_.procedure(r.proc) + "(&t, blockIdx.x, threadIdx.x);\n}\n";
+      e.launches.push_back(std::move(launch));
+      return text;
+    }
     const bool numbered = !p_.procs[size_t(r.proc)].params.empty();
     if (r.tasks > 1) {
       text += "  const " + std::string(integer_) +

@@ -78,11 +78,13 @@ Printer::Printer(const LoopProgram& p, const Dialect& dialect) : p_(p), dialect_
 std::string Printer::definitions() {
   out_ << "/// Where the tensors are.\nstruct tensors {\n";
   for (size_t i = 0; i < p_.buffers.size(); ++i)
-    if (p_.buffers[i].kind != Buffer::Kind::local) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
+    if (in_memory(p_.buffers[i])) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
   out_ << "};\n";
   for (size_t i = 0; i < p_.procs.size(); ++i) proc(int(i));
   return out_.str();
 }
+
+bool Printer::in_memory(const Buffer& b) { return b.kind != Buffer::Kind::local && b.kind != Buffer::Kind::shared; }
 
 std::string Printer::type(const Buffer& b) { return (b.kind == Buffer::Kind::input ? "const " : "") + std::string(c_type(b.dtype)) + "*"; }
 
@@ -93,7 +95,7 @@ std::set<int> Printer::buffers_of(int proc) const {
       std::visit(ir::overloaded{[&](const For& f) { walk(*f.body); }, [&](const If& f) { walk(*f.then), walk(*f.otherwise); },
                                 [&](const LetPtr& l) {
                                   const int b = p_.pointers[size_t(l.pointer)].buffer;
-                                  if (p_.buffers[size_t(b)].kind != Buffer::Kind::local) all.insert(b);
+                                  if (in_memory(p_.buffers[size_t(b)])) all.insert(b);
                                 },
                                 [&](const Call& x) { all.merge(buffers_of(x.proc)); }, [](const auto&) {}},
                  s.node);
@@ -190,7 +192,7 @@ void Printer::op(const Op& o) {
     line() << "tile_configure(&" << name << ");\n";
     return;
   }
-  if (fragment_op(o, args)) return;
+  if (fragment_op(o, args) || block_op(o, args)) return;
   const size_t skip = array ? 1 : 0;
   if (const auto it = infix.find(o.primitive); it != infix.end()) {
     value = args[skip] + " " + it->second + " " + args[skip + 1];
@@ -224,11 +226,33 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
     line() << "vu " << parts_ << "[" << args[1] << "][16];\n";
     return true;
   }
-  const bool product = o.primitive.starts_with("mma_"), part = o.primitive.starts_with("fragment_load");
+  const bool product = o.primitive.starts_with("mma_"),
+             part = o.primitive.starts_with("fragment_load") || o.primitive.starts_with("fragment_staged");
   if (!product && !o.primitive.starts_with("fragment_")) return false;
   used.insert(o.primitive);
   line() << o.primitive << "(" << element_of(part ? parts_ : sums_, args[0]);
   for (size_t i = 1; i < args.size(); ++i) out_ << ", " << (product ? element_of(parts_, args[i]) : args[i]);
+  out_ << ");\n";
+  return true;
+}
+
+/// What a block's threads do together.
+bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
+  if (o.primitive == "block_sync") {
+    line() << "__syncthreads();\n";
+    return true;
+  }
+  if (o.primitive == "cp_wait") {  // the number is a template's argument
+    used.insert("cp_wait");
+    line() << "cp_wait<" << args[0] << ">();\n";
+    return true;
+  }
+  if (o.primitive != "cp16") return false;
+  used.insert("cp16");  // to, from, and the conditions without which zeros are copied
+  std::vector<Int> conditions;
+  for (size_t i = 2; i < o.args.size(); ++i) conditions.push_back(std::get<Int>(o.args[i]));
+  line() << "cp16(" << args[0] << ", " << args[1];
+  if (!conditions.empty()) out_ << ", " << condition(conditions) << " ? 16 : 0";
   out_ << ");\n";
   return true;
 }
@@ -335,6 +359,12 @@ void Printer::stmt(const LetPtr& l) {
   }
   if (b.kind == Buffer::Kind::local) {
     line() << "alignas(64) " << c_type(b.dtype) << " " << pointer(l.pointer) << "[" << b.elements << "];\n";
+    return;
+  }
+  if (b.kind == Buffer::Kind::shared) {
+    used.insert("shared_base");
+    line() << type(b) << " const " << pointer(l.pointer) << " = shared_base();\n";
+    block_bytes = std::max(block_bytes, b.elements * size_of(b.dtype));
     return;
   }
   line() << type(b) << " const " << pointer(l.pointer) << " = t->" << buffer_names_[size_t(p.buffer)];

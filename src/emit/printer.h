@@ -39,6 +39,7 @@ class Printer {
 
   std::set<std::string> used;  ///< primitives
   int64_t warp_bytes = 0;      ///< of shared memory that a warp needs for local buffers
+  int64_t block_bytes = 0;     ///< ... that a block needs for shared ones, which end before local ones begin to be used
 
   /// The struct of the tensors and all procedures.
   std::string definitions();
@@ -73,6 +74,8 @@ class Printer {
 
   void op(const lower::Op& o);
   bool fragment_op(const lower::Op& o, const std::vector<std::string>& args);
+  bool block_op(const lower::Op& o, const std::vector<std::string>& args);
+  static bool in_memory(const lower::Buffer& b);
   std::string sums_, parts_;  ///< names of the fragments' arrays
   int64_t local_bytes_ = 0;   ///< of the procedure's local buffers so far
   std::set<int> local_declared_;

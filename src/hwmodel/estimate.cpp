@@ -88,7 +88,7 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const int sharers = int(std::min<double>(blocks, p.cores));
   // a task's loads wait for the level that they come from, on average; the other resident warps fill the gap
   const double near_bytes = w.block_tasks * w.task.levels[0].read_bytes;
-  const double from_l2 = std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
+  const double from_l2 = w.asynchronous ? 1 : std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
   const double from_dram = std::min(1.0, w.dram_read_bytes / std::max(1.0, blocks * w.block_read_bytes));
   const double latency = near.latency_ns + from_l2 * (l2.latency_ns + from_dram * dram.latency_ns);
   const double alone = w.rounds * latency + w.task.chain_steps * w.task.chain_latency_ns;

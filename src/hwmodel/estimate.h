@@ -49,6 +49,7 @@ struct GpuWorkload {
   int block_tasks = 1;
   int registers = 32;                                  ///< of a thread
   int64_t shared_bytes = 0;                            ///< of a block
+  bool asynchronous = false;                           ///< operands are copied to shared memory past the first-level cache
   double rounds = 1;                                   ///< of loads that wait for those before, in a task
   double block_read_bytes = 0, block_write_bytes = 0;  ///< between a block and L2
   double dram_read_bytes = 0, dram_write_bytes = 0;    ///< of the whole launch

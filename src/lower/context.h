@@ -63,6 +63,8 @@ struct NestContext {
 struct TileParams {
   std::vector<int> start, block;  ///< per output axis
   std::vector<int> begin, end;    ///< per chunked reduced axis
+  int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
+  Int sums_at = 0;                ///< ... from this element on
 };
 
 /// One copy of the register tile's code.
@@ -73,6 +75,12 @@ struct TileVariant {
   bool first = true, last = true;  ///< chunked reductions: starts from the identity; runs the epilogue
   auto operator<=>(const TileVariant&) const = default;
 };
+
+/// A nest of form staged: the procedure of a block, proc(task, thread).
+int lower_staged(NestContext& context);
+
+/// What follows the reduction at the points of a tile whose sums are in memory (TileParams::sums).
+Body lower_epilogue(NestContext& context, const TileParams& params, const TileVariant& variant);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

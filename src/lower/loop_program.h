@@ -40,12 +40,12 @@ struct Variable {
 };
 
 /// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
-/// `offset`, `per_task` copies of it one after the other.
+/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
-  enum class Kind : uint8_t { input, output, packed, workspace, local } kind = Kind::input;
+  enum class Kind : uint8_t { input, output, packed, workspace, local, shared } kind = Kind::input;
   int argument = -1;       ///< position in `args` (packed: of the input it replaces)
   int64_t offset = 0;      ///< workspace: bytes from its start
   int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies
@@ -126,6 +126,7 @@ struct Region {
   int64_t tasks;
   std::string comment;
   int block_tasks = 1;  ///< rtile::NestPlan::block_tasks
+  int threads = 0;      ///< > 0: a task is a block of so many threads that work together: proc(task, thread)
 };                      ///< proc(task)
 struct Prepack {
   int input;

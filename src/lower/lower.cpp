@@ -115,8 +115,11 @@ class ProgramLowering {
   void single(const GroupPlan& g, size_t n, const std::string& prefix) {
     NestContext c = context(g.group.nests[n], g.nests[n], prefix);
     place_operands(c);
-    const int proc = lower_nest(c);
-    result_.regions.push_back({proc, g.nests[n].tasks(), "", g.nests[n].block_tasks});
+    const NestPlan& plan = g.nests[n];
+    if (plan.staging)
+      result_.regions.push_back({lower_staged(c), plan.tasks(), "", 1, 32 * plan.staging->warps()});
+    else
+      result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks});
   }
 
   /// Tiles of the shared axes dealt out to the tasks; each tile runs all nests in order.

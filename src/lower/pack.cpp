@@ -61,7 +61,7 @@ void lower_prepack(NestContext& c, int operand) {
   const int n = int(c.nest.axes.size());
   const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
   const bool grouped = c.plan.interleaved() && operand == c.plan.operand_b;
-  const bool fragments = grouped && c.plan.form == AtomForm::warp;
+  const bool fragments = grouped && (c.plan.form == AtomForm::warp || c.plan.form == AtomForm::staged);
   const bool lanes = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;  // of the reduction's vectors
   // neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded
   const int k_axis = grouped ? c.plan.k_axis : lanes ? c.plan.vec : -1;
@@ -151,10 +151,9 @@ void lower_prepack(NestContext& c, int operand) {
     const int64_t extent = c.nest.axes[size_t(a)].extent, within = length[size_t(a)];
     Int r = loops.loop(c.nest.axes[size_t(a)].name, k ? round_up(within, k_step) : within, k ? group : 1);
     src = src + r * l.coef[size_t(a)];
-    if (k && fragments) {  // elements of k in a step: four threads have 16 bytes each
-      const Int step = b.quotient(loops.body(), "q", r, k_step), in_step = r - step * k_step;
-      const Int thread = b.quotient(loops.body(), "q", in_step, 4 * group);
-      dst = dst + step * (k_step * m.value[size_t(a)]) + thread * (16 * group - 4 * group) + in_step;
+    if (k && fragments) {  // a step of k is a row of 64 bytes
+      const Int step = b.quotient(loops.body(), "q", r, k_step);
+      dst = dst + step * (k_step * m.value[size_t(a)]) + r - step * k_step;
     } else {
       dst = dst + r * m.value[size_t(a)];
     }
@@ -174,9 +173,8 @@ void lower_prepack(NestContext& c, int operand) {
       at = at - Int::var(over, t.unit);
     }
     src = src + at * l.coef[size_t(a)];
-    if (fragments && a == c.plan.vec) {  // 32 columns a tile: thread (column % 8) · 4 + …, words (column / 8) · 4 + …
-      const Int of_8 = b.quotient(loops.body(), "q", i, 8), tile_of_32 = b.quotient(loops.body(), "q", i, 32);
-      dst = dst + tile_of_32 * (32 * 16 * group) + (i - of_8 * 8) * (4 * 16 * group) + (of_8 - tile_of_32 * 4) * (4 * group);
+    if (fragments && a == c.plan.vec) {  // rows of 64 bytes, one a column: 512 bytes that a warp reads at once are 8 of them
+      dst = dst + i * k_step;
     } else {
       dst = dst + i * m.inside[size_t(a)];
     }

@@ -14,6 +14,8 @@ Body Tile::emit() {
     multiply_tiles();
   } else if (c_.plan.form == AtomForm::warp) {
     multiply_fragments();
+  } else if (c_.plan.form == AtomForm::staged) {
+    load_sums();
   } else {
     start_accumulators();
     reduce(0);
@@ -148,6 +150,10 @@ void Tile::flush_transposed_stores() {
       }
     }
   }
+}
+
+Body lower_epilogue(NestContext& context, const TileParams& params, const TileVariant& variant) {
+  return Tile(context, params, variant).emit();
 }
 
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name) {

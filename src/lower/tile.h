@@ -182,6 +182,7 @@ class Tile {
   void multiply_fragments();
   void fragment_body();
   bool steps_over_k(int variable) const;
+  void load_sums();
 
   int scratch(const std::string& name, DType dtype, int64_t elements);
 

@@ -34,6 +34,16 @@ void Tile::multiply_fragments() {
   }
 }
 
+/// Form staged: the block's procedure has left the sums in memory.
+void Tile::load_sums() {
+  const bool integer = integer_sum(c_.nest.inner[0]);
+  for (const Point& p : points_) {
+    const int r = b_.reg("acc", integer);
+    put({Op{integer ? "vi_load_s32" : "vf_load_f32", r, false, {Address{params_.sums, params_.sums_at + Int(p.number * W_)}}}});
+    accumulators_[{0, p.number, 0}] = r;
+  }
+}
+
 /// One step of k: 64 bytes of every row of a, times every column of b.
 void Tile::fragment_body() {
   const Operand &a = c_.plan.operands[size_t(c_.plan.operand_a)], &b = c_.plan.operands[size_t(c_.plan.operand_b)];

@@ -49,6 +49,15 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
     loops.push_back({{"axis", n.axes[size_t(l.axis)].name}, {"step", reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent)}});
   }
   j["loops"] = std::move(loops);
+  if (p.staging) {
+    const Staging& s = *p.staging;
+    j["block"] = {{"rows", s.rows.hi * s.rows.unit},
+                  {"columns", p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit},
+                  {"warps", {s.warp_rows, s.warp_columns}},
+                  {"k", s.depth * p.k_step},
+                  {"stages", s.stages},
+                  {"raster", s.raster}};
+  }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
   for (const Operand& o : p.operands)
@@ -60,6 +69,18 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   j["parallel"] = std::move(parallel);
   j["estimate"] = estimate_json(profile, p.estimate);
   return j;
+}
+
+std::string block_text(const Nest& n, const NestPlan& p) {
+  const Staging& s = *p.staging;
+  std::ostringstream o;
+  o << "block tile: " << s.rows.hi * s.rows.unit << " rows of ";
+  for (size_t i = 0; i < s.row_axes.size(); ++i) o << (i ? " x " : "") << n.axes[size_t(s.row_axes[i])].name;
+  o << ", " << p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit << " columns of " << n.axes[size_t(p.vec)].name << "; " << s.warp_rows
+    << " x " << s.warp_columns << " warps, " << s.stages << " stages of " << s.depth * p.k_step << " along "
+    << n.axes[size_t(p.k_axis)].name;
+  if (s.raster > 1) o << ", columns walked " << s.raster << " row blocks at a time";
+  return o.str();
 }
 
 std::string tile_text(const Nest& n, const NestPlan& p) {
@@ -113,8 +134,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
     for (size_t i = 0; i < g.nests.size(); ++i) {
       const Nest& n = g.group.nests[i];
       const NestPlan& p = g.nests[i];
-      o << "register tile: " << tile_text(n, p) << "; " << (p.atom ? p.atom->name : "") << "\n";
-      o << "  loops:";
+      o << (p.staging ? block_text(n, p) : "register tile: " + tile_text(n, p)) << "; " << (p.atom ? p.atom->name : "") << "\n";
+      o << (p.staging ? "  tasks" : "  loops:");
       for (const Loop& l : p.loops) {
         const Blocking& t = p.tile[size_t(l.axis)];
         o << ' ' << n.axes[size_t(l.axis)].name << ':'

@@ -49,7 +49,7 @@ Planner::Planner(const Nest& nest, const PlanContext& c)
 
 std::vector<NestPlan> Planner::run(int keep) {
   for (const Start& s : starts()) enumerate_tiles(s);
-  if (tiles_.empty())
+  if (tiles_.empty() && plans_.empty())
     throw Error(ErrorCode::does_not_fit,
                 "no tile fits: one step of the smallest needs more than " + std::to_string(c_.profile.vector_registers) +
                     " vector registers or the " + std::to_string(c_.profile.levels[0].capacity_bytes) + " bytes of " +
@@ -57,7 +57,7 @@ std::vector<NestPlan> Planner::run(int keep) {
                 c_.profile.name);
   // the register tiles that compute fastest go on to loops and placement
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
-  const double slowest = tiles_.front().us * limit();
+  const double slowest = tiles_.empty() ? 0 : tiles_.front().us * limit();
   const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);  // a GPU's tiles have few loops to go with
   if (tiles_.size() > most) tiles_.resize(most);
   for (const Scored& t : tiles_)

@@ -5,6 +5,7 @@
 #include "rtile/atoms.h"
 #include "rtile/layout.h"
 #include "rtile/planner.h"
+#include "rtile/staged.h"
 
 namespace rgen::rtile {
 
@@ -156,6 +157,10 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
   std::vector<NestPlan> forms{p};
   if (contraction_ && !reduced(vec)) add_group_form(forms, p, *contraction_);
   for (NestPlan& f : forms) {
+    if (f.form == AtomForm::staged) {
+      all.push_back({std::move(f)});
+      continue;
+    }
     // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows
     std::vector<size_t> boxable;
     for (size_t i = 0; i < f.operands.size(); ++i)
@@ -193,7 +198,8 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     if (ia == ib) continue;
     const DType ta = a == con.x ? tx : ty, tb = a == con.x ? ty : tx;
     const auto &fa = facts_.operands[size_t(ia)], &fb = facts_.operands[size_t(ib)];
-    if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0 || p.operands[size_t(ib)].placement != Placement::prepack) continue;
+    const bool packed = p.operands[size_t(ib)].placement == Placement::prepack;
+    if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0 || !(packed || gpu())) continue;
     if (p.operands[size_t(ia)].placement != Placement::direct) continue;
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
@@ -220,11 +226,15 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
               g.m_axis = m;
           if (g.m_axis < 0) continue;
         }
-        forms.push_back(std::move(g));
+        if (warp && can_stage(nest_, facts_, g, c_)) {
+          forms.push_back(g);
+          forms.back().form = AtomForm::staged;
+        }
+        if (packed) forms.push_back(std::move(g));
         break;
       }
     }
-    return;
+    if (packed) return;
   }
 }
 

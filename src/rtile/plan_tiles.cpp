@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rtile/planner.h"
+#include "rtile/staged.h"
 
 namespace rgen::rtile {
 
@@ -29,6 +30,10 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
 }
 
 void Planner::enumerate_tiles(const Start& s) {
+  if (s.plan.form == AtomForm::staged) {
+    for (NestPlan& p : plan_staged(nest_, facts_, s.plan, c_)) plans_.push_back(std::move(p));
+    return;
+  }
   const int vec = s.plan.vec;
   // of a GPU's many registers, most are better spent on more warps
   const int registers = gpu() ? std::min(128, c_.profile.vector_registers) : c_.profile.vector_registers;

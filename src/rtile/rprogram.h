@@ -38,6 +38,7 @@ enum class AtomForm : uint8_t {
   vector,  ///< one multiply-add a lane; operands converted to the accumulation type
   group,   ///< `k_group` products a lane and instruction (vdpbf16ps, vpdpbusd, bfdot, sdot): operands interleaved along k
   warp,    ///< tiles of 16 × 32 sums spread over a warp's registers (mma.sync): rows of a as they lie, b packed in fragments
+  staged,  ///< the same, a block's warps sharing both factors in shared memory, stages ahead of the products (Staging)
   matrix,  ///< tiles of 16 rows: accumulators, a and b in tile registers (AMX); b interleaved like `group`'s
 };
 
@@ -87,6 +88,17 @@ class Operands {
   std::shared_ptr<const std::vector<Operand>> all_ = std::make_shared<const std::vector<Operand>>();
 };
 
+/// A contraction as a matrix product of a thread block: row m of a is the m-th point of `row_axes` (implicit GEMM: nothing is gathered in
+/// memory). Columns are the vector axis', in blocks of its tile.
+struct Staging {
+  std::vector<int> row_axes, batch_axes;  ///< output axes of a alone; of both factors. Outermost first
+  Blocking rows;                          ///< the product of the row axes' extents, in units of 16; the last block may be partly filled
+  int warp_rows = 1, warp_columns = 1;    ///< warps of a block
+  int stages = 2, depth = 1;              ///< buffers; steps of k in each
+  int64_t raster = 1;                     ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
+  int warps() const { return warp_rows * warp_columns; }
+};
+
 struct NestPlan {
   int vec = 0;                     ///< the vectorised axis
   int lanes = 1;                   ///< lanes used of it by one vector (the vector length; 1 = scalar code)
@@ -98,16 +110,17 @@ struct NestPlan {
   int block_tasks = 1;             ///< neighbouring tasks that run together: warps of a GPU's thread block
   int block_rows = 1;  ///< ... as a rectangle: so many along the last parallel axis but one, which they divide as the rest divides the last
   AtomForm form = AtomForm::vector;
-  std::shared_ptr<const hw::Atom> atom;  ///< a copy: plans outlive the profile
-  int k_axis = -1;                       ///< group and matrix: the axis whose neighbours one instruction multiplies
-  int k_group = 1, k_step = 1;           ///< ... interleaved so many at a time; elements of k that one instruction takes
-  int m_axis = -1;                       ///< matrix: the axis along the rows of a tile
-  int operand_a = -1, operand_b = -1;    ///< group and matrix: row (broadcast) and vector operand (indices into operands)
-  bool offset_a = false;                 ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
-  Operands operands;                     ///< the distinct accesses of the nest
-  int store_transpose_axis = -1;         ///< ≥ 0: results are transposed in registers and stored along this axis
-  bool stream = false;                   ///< f32 results go past the caches: they would leave them before anyone reads them
-  bool guarded = false;                  ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  std::shared_ptr<const hw::Atom> atom;    ///< a copy: plans outlive the profile
+  int k_axis = -1;                         ///< group and matrix: the axis whose neighbours one instruction multiplies
+  int k_group = 1, k_step = 1;             ///< ... interleaved so many at a time; elements of k that one instruction takes
+  int m_axis = -1;                         ///< matrix: the axis along the rows of a tile
+  int operand_a = -1, operand_b = -1;      ///< group and matrix: row (broadcast) and vector operand (indices into operands)
+  bool offset_a = false;                   ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
+  std::shared_ptr<const Staging> staging;  ///< form staged
+  Operands operands;                       ///< the distinct accesses of the nest
+  int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
+  bool stream = false;                     ///< f32 results go past the caches: they would leave them before anyone reads them
+  bool guarded = false;                    ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }

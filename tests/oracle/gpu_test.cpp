@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "hwmodel/profile.h"
+#include "rtile/construct.h"
+#include "rtile/rprogram.h"
 #include "support/kernel_batch.h"
 #include "support/random_program.h"
 
@@ -45,6 +47,36 @@ TEST_CASE("CUDA kernels in the shim: random programs, random plans") {
   const hw::Profile profile = hw::load_profile("a100");
   for (int i = 0; i < kPrograms; ++i) batch.add(problems[size_t(i)], profile, 0, i % 5);
   CHECK(batch.mentioning("__dp4a") >= 1);
+  check(batch);
+}
+
+TEST_CASE("products staged in shared memory, in the shim: block tiles of every shape, halos, batches, all schedules") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  for (const char* type : {"f16", "bf16", "s8"})
+    for (const auto& [m, n, k] : {std::tuple{64, 96, 128}, {33, 65, 80}, {130, 200, 144}, {100, 31, 64}, {257, 40, 32}})
+      spec("{\"name\": \"mm_" + std::string(type) + "_" + std::to_string(m) + "\", \"op\": \"matmul\", \"dtype\": \"" + type +
+           "\", \"params\": {\"m\": " + std::to_string(m) + ", \"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) +
+           "}, \"epilogue\": [\"bias\", \"relu\"]}");
+  spec(R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3, "s": 3,
+       "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
+  spec(R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 64], "dtype": "bf16"}, "X": {"shape": [3, 50, 64], "dtype": "bf16"}},
+       "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:64 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  const hw::Profile profile = hw::load_profile("a100");
+  for (const test::Problem& p : problems) {
+    const auto plans = rtile::construct(*p.program, profile, {0, 400});
+    std::vector<int> staged;
+    for (size_t i = 0; i < plans.size(); ++i)
+      if (plans[i].program->groups.back().nests.back().staging) staged.push_back(int(i));
+    INFO(p.program->name << ": " << staged.size() << " of " << plans.size());
+    CHECK(staged.size() >= 4);
+    for (size_t i = 0; i < staged.size(); i += std::max<size_t>(1, staged.size() / 4)) batch.add(p, profile, 0, staged[i]);
+  }
+  CHECK(batch.mentioning("cp_wait") >= 4 * problems.size());
   check(batch);
 }
 

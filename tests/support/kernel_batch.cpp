@@ -113,7 +113,8 @@ std::string shim_entries(const emit::Emitted& code) {
   const auto launch = [&](const emit::Launch& l, const std::string& args) {
     o << "  {\n    void* const list[] = {" << args << "};\n    const gpu_shim::Result r = gpu_shim::launch_pointers((const void*)&"
       << l.symbol << ", " << l.grid << ", " << l.block << ", " << l.shared_bytes
-      << ", list, int(sizeof list / sizeof *list), options);\n    if (!r.ok()) return fprintf(stderr, \"%s\\n\", r.error), 1;\n  }\n";
+      << ", list, int(sizeof list / sizeof *list), options);\n    if (!r.ok()) return fprintf(stderr, \"%s\\n\", r.error), 1;\n"
+      << "    if (r.bank_conflicts) return fprintf(stderr, \"%llu bank conflicts\\n\", r.bank_conflicts), 1;\n  }\n";
   };
   for (const emit::PrepackEntry& p : code.prepack) {
     o << "extern \"C\" int " << p.symbol << "_entry(const void* src, void* dst) {\n  const gpu_shim::Options options;\n";

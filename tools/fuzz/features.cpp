@@ -75,6 +75,7 @@ void of_nest(const rtile::Nest& nest, const rtile::NestPlan& p, Features& f) {
       f.insert("form group");
       break;
     case rtile::AtomForm::warp:
+    case rtile::AtomForm::staged:
     case rtile::AtomForm::matrix:
       f.insert("form matrix");
       break;

@@ -507,16 +507,17 @@ INLINE vu word_of(const uint8_t* p, int n) {
     if (i < n) w |= (vu)p[i] << 8 * i;
   return w;
 }
-//@ fragment_load_a
+//@ fragment_rows
 /// 16 rows of 64 bytes, `row_bytes` apart: thread 4g + t takes 16 bytes from 16t on of rows g and g + 8. Only the first `rows` rows and
-/// the first `bytes` bytes of each are read, the others are 0. Addresses are multiples of 16.
-INLINE void fragment_load_a(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+/// the first `bytes` bytes of each are read, the others are 0. `aligned`: addresses are multiples of 16.
+template <bool aligned>
+INLINE void fragment_rows(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
   const int at = lane() % 4 * 16;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane() / 4 + 8 * half;
     const uint8_t* q = (const uint8_t*)p + row * row_bytes + at;
-    if ((rows == 16 || row < rows) && at + 16 <= bytes) {
+    if (aligned && (rows == 16 || row < rows) && at + 16 <= bytes) {
       fragment_row(a + 4 * half, q);
     } else {
 #pragma unroll
@@ -524,37 +525,64 @@ INLINE void fragment_load_a(vu* a, const void* p, int64_t row_bytes, int rows, i
     }
   }
 }
+//@ fragment_load_a
+INLINE void fragment_load_a(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  fragment_rows<true>(a, p, row_bytes, rows, bytes);
+}
 //@ fragment_load_a_unaligned
-/// The same from any address.
 INLINE void fragment_load_a_unaligned(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
-  const int at = lane() % 4 * 16;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = lane() / 4 + 8 * half;
-    const uint8_t* q = (const uint8_t*)p + row * row_bytes + at;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[4 * half + i] = row < rows ? word_of(q + 4 * i, bytes - at - 4 * i) : 0;
-  }
+  fragment_rows<false>(a, p, row_bytes, rows, bytes);
 }
 //@ fragment_load_b
-/// 64 bytes a thread, packed in fragments: words 4j to 4j + 3 are of column 8j + g, and of k as in fragment_load_a.
+/// Packed rows of 64 bytes, one a column: words 4j to 4j + 3 are of column 8j + g, and of k as in fragment_load_a.
 INLINE void fragment_load_b(vu* b, const void* p) {
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const uint4 v = ((const uint4*)p)[lane() * 4 + j];
-    b[4 * j] = v.x, b[4 * j + 1] = v.y, b[4 * j + 2] = v.z, b[4 * j + 3] = v.w;
+  for (int j = 0; j < 4; ++j) fragment_row(b + 4 * j, (const uint8_t*)p + j * 512 + lane() * 16);
+}
+//@ smem_get
+#if defined(__CUDACC__)
+/// *p and *p = v: accesses of shared memory whose bank conflicts a test can count.
+template <class T>
+INLINE T smem_get(const T* p) {
+  return *p;
+}
+#endif
+//@ smem_put
+#if defined(__CUDACC__)
+template <class T>
+INLINE void smem_put(T* p, T v) {
+  *p = v;
+}
+#endif
+//@ staged_rows
+/// n times 8 staged rows of 64 bytes: a warp reads 512 neighbouring bytes at a time, so no banks conflict.
+template <int n>
+INLINE void staged_rows(vu* w, const void* p) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    const uint4 v = smem_get((const uint4*)p + i * 32 + lane());
+    w[4 * i] = v.x, w[4 * i + 1] = v.y, w[4 * i + 2] = v.z, w[4 * i + 3] = v.w;
   }
 }
+//@ fragment_staged_a
+/// 16 staged rows: what fragment_load_a brings.
+INLINE void fragment_staged_a(vu* a, const void* p) { staged_rows<2>(a, p); }
+//@ fragment_staged_b
+/// 32 staged rows, one a column: what fragment_load_b brings.
+INLINE void fragment_staged_b(vu* b, const void* p) { staged_rows<4>(b, p); }
 //@ fragment_store
 /// 16 rows of 32 sums, 40 apart (no two threads meet in a bank), for the warp to read as vectors.
 template <class V>
 INLINE void fragment_store(const V* c, V* p) {
+  struct alignas(8) pair {
+    V x, y;
+  };
   V* const q = p + lane() / 4 * 40 + lane() % 4 * 2;
   __syncwarp();  // what was here has been read
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
-    q[8 * j] = c[4 * j], q[8 * j + 1] = c[4 * j + 1];
-    q[8 * j + 320] = c[4 * j + 2], q[8 * j + 321] = c[4 * j + 3];
+    smem_put((pair*)(q + 8 * j), pair{c[4 * j], c[4 * j + 1]});
+    smem_put((pair*)(q + 8 * j + 320), pair{c[4 * j + 2], c[4 * j + 3]});
   }
   __syncwarp();
 }
@@ -566,16 +594,6 @@ INLINE void mma_m16n8k16_bf16(float* c, const vu* a, const vu* b) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
-//@ mma_bf16
-/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
-INLINE void mma_bf16(vf* c, const vu* a, const vu* b) {
-#pragma unroll
-  for (int h = 0; h < 4; h += 2) {
-    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
-#pragma unroll
-    for (int j = 0; j < 16; j += 4) mma_m16n8k16_bf16(c + j, rows, b + j + h);
-  }
-}
 //@ mma_m16n8k16_f16
 #if defined(__CUDACC__)
 INLINE void mma_m16n8k16_f16(float* c, const vu* a, const vu* b) {
@@ -584,16 +602,6 @@ INLINE void mma_m16n8k16_f16(float* c, const vu* a, const vu* b) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
-//@ mma_f16
-/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
-INLINE void mma_f16(vf* c, const vu* a, const vu* b) {
-#pragma unroll
-  for (int h = 0; h < 4; h += 2) {
-    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
-#pragma unroll
-    for (int j = 0; j < 16; j += 4) mma_m16n8k16_f16(c + j, rows, b + j + h);
-  }
-}
 //@ mma_m16n8k32_s8
 #if defined(__CUDACC__)
 INLINE void mma_m16n8k32_s8(int32_t* c, const vu* a, const vu* b) {
@@ -602,13 +610,47 @@ INLINE void mma_m16n8k32_s8(int32_t* c, const vu* a, const vu* b) {
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
-//@ mma_s8
+//@ fragment_products
 /// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
-INLINE void mma_s8(vi* c, const vu* a, const vu* b) {
+template <class V, class Mma>
+INLINE void fragment_products(V* c, const vu* a, const vu* b, Mma mma) {
 #pragma unroll
   for (int h = 0; h < 4; h += 2) {
     const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
 #pragma unroll
-    for (int j = 0; j < 16; j += 4) mma_m16n8k32_s8(c + j, rows, b + j + h);
+    for (int j = 0; j < 16; j += 4) mma(c + j, rows, b + j + h);
   }
 }
+//@ mma_bf16
+INLINE void mma_bf16(vf* c, const vu* a, const vu* b) {
+  fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k16_bf16(d, x, y); });
+}
+//@ mma_f16
+INLINE void mma_f16(vf* c, const vu* a, const vu* b) {
+  fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k16_f16(d, x, y); });
+}
+//@ mma_s8
+INLINE void mma_s8(vi* c, const vu* a, const vu* b) {
+  fragment_products(c, a, b, [](vi* d, const vu* x, const vu* y) { mma_m16n8k32_s8(d, x, y); });
+}
+//@ cp16
+#if defined(__CUDACC__)
+/// 16 bytes into shared memory, asynchronously and past the first-level cache; all 0 unless `bytes` is 16. Addresses are multiples of 16.
+INLINE void cp16(void* to, const void* from, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((vu)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
+#endif
+//@ cp_commit
+#if defined(__CUDACC__)
+/// What this thread has asked for since the last time becomes a group.
+INLINE void cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#endif
+//@ cp_wait
+#if defined(__CUDACC__)
+/// Until all of this thread's groups but the newest n are there; others' need a barrier besides.
+template <int n>
+INLINE void cp_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+#endif
