@@ -223,7 +223,7 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
   if (o.primitive == "fragments") {
     sums_ = unique(local_names_, "sums"), parts_ = unique(local_names_, "parts");
     line() << (args[2] == "0" ? "vf " : "vi ") << sums_ << "[" << args[0] << "][16];\n";
-    line() << "vu " << parts_ << "[" << args[1] << "][16];\n";
+    if (args[1] != "0") line() << "vu " << parts_ << "[" << args[1] << "][16];\n";
     return true;
   }
   const bool product = o.primitive.starts_with("mma_"),
@@ -242,9 +242,16 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
     line() << "__syncthreads();\n";
     return true;
   }
-  if (o.primitive == "cp_wait") {  // the number is a template's argument
-    used.insert("cp_wait");
-    line() << "cp_wait<" << args[0] << ">();\n";
+  if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait") {  // the number is a template's argument
+    used.insert(o.primitive);
+    line() << o.primitive << "<" << args[0] << ">();\n";
+    return true;
+  }
+  if (o.primitive.starts_with("wgmma_") && o.args.size() == 4) {  // the first of its sums, columns, and where its factors are staged
+    used.insert(o.primitive + "_n" + args[1]);
+    used.insert("stage_descriptor");
+    line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], stage_descriptor(" << args[2]
+           << "), stage_descriptor(" << args[3] << "));\n";
     return true;
   }
   if (o.primitive != "cp16") return false;
@@ -332,6 +339,9 @@ void Printer::stmt(const LetInt& l) {
       break;
     case LetInt::Op::max:
       value = grouped(a) + " > " + grouped(b) + " ? " + a + " : " + b;
+      break;
+    case LetInt::Op::exclusive_or:
+      value = grouped(a) + " ^ " + grouped(b);
       break;
     case LetInt::Op::floor_div:
     case LetInt::Op::floor_mod: {

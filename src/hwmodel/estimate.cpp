@@ -94,7 +94,7 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const double alone = w.rounds * latency + w.task.chain_steps * w.task.chain_latency_ns;
   const double issue = issue_ns(w.task, p, 0);
   const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
-    return std::max(std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers) * p.gpu.schedulers * issue, alone);
+    return std::max(std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers) * p.gpu.schedulers * issue, alone) + w.stalls_ns / of_blocks;
   };
   const double full = std::floor(busiest / resident), rest = busiest - full * resident;
   const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);

@@ -88,7 +88,7 @@ struct If {
   std::shared_ptr<Body> then, otherwise;
 };
 struct LetInt {
-  enum class Op : uint8_t { value, min, max, floor_div, floor_mod } op;
+  enum class Op : uint8_t { value, min, max, floor_div, floor_mod, exclusive_or } op;  ///< the last of operands >= 0
   int var;
   Int a, b;
 };

@@ -51,6 +51,7 @@ Table make_table() {
   // a warp's fragments: which lane touches what is checked where such kernels are executed
   t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
       t["fragment_store"] = t["cp16"] = {};
+  t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = {};
   return t;
 }
 

@@ -331,6 +331,9 @@ class Machine {
       case LetInt::Op::floor_mod:
         x = floor_mod(a, b);
         break;
+      case LetInt::Op::exclusive_or:
+        x = a ^ b;
+        break;
     }
     set(l->var, x, l);
   }

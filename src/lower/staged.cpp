@@ -44,6 +44,7 @@ class StagedLowering {
     const int task = b_.variable("task", 0, c_.plan.tasks() - 1), thread = b_.variable("thread", 0, threads_ - 1);
     p.params = {task, thread};
     thread_ = Int::var(thread);
+    place_in_row();
     place(Int::var(task));
     ring_ = shared("stages", stage_bytes_ * s_.stages);
     const Operand &a = operand(c_.plan.operand_a), &b = operand(c_.plan.operand_b);
@@ -75,7 +76,8 @@ class StagedLowering {
   const int64_t block_rows_, block_columns_, step_bytes_, stage_bytes_;
   std::vector<Int> start_;  ///< of the batch axes
   std::vector<Body*> bodies_;
-  Int thread_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
+  Int thread_, warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
+  Int row_, piece_, lands_;  ///< which row and 16 bytes of it this thread copies first, and where in a stage they go (bytes)
   int ring_ = -1;
 
   const Operand& operand(int i) const { return c_.plan.operands[size_t(i)]; }
@@ -124,6 +126,18 @@ class StagedLowering {
     put({For{var, Int(0), Int(count), 1, std::move(body)}});
   }
 
+  /// Four threads copy a row's 64 bytes. For groups of warps the pieces of a row change places with its number: the swizzle of 64 bytes,
+  /// with which eight rows' first pieces lie in different banks (PTX ISA, "Shared Memory Matrix Layout").
+  void place_in_row() {
+    row_ = quotient("row", thread_, kPieces), piece_ = remainder("piece", thread_, kPieces);
+    lands_ = thread_ * kPiece;
+    if (!s_.group) return;
+    const Int turn = remainder("turn", quotient("pair", thread_, 2 * kPieces), kPieces);
+    const int at = b_.variable("swizzled", 0, kPieces - 1);
+    put({LetInt{LetInt::Op::exclusive_or, at, piece_, turn}});
+    lands_ = row_ * kRowBytes + Int::var(at, kPiece);
+  }
+
   /// The block's place among all, and the warp's in the block.
   void place(Int task) {
     const int64_t columns = c_.plan.tile[size_t(c_.plan.vec)].blocks, per_batch = s_.rows.blocks * columns;
@@ -138,8 +152,11 @@ class StagedLowering {
     column_block_ = quotient("column_block", in_sweep, s_.raster);
     const Int row_block = sweep * s_.raster + remainder("row_block", in_sweep, s_.raster);
     first_row_ = row_block * block_rows_, first_column_ = column_block_ * block_columns_;
-    const Int warp = quotient("warp", thread_, 32);
-    row_warp_ = quotient("row_warp", warp, s_.warp_columns), column_warp_ = remainder("column_warp", warp, s_.warp_columns);
+    warp_ = quotient("warp", thread_, 32);
+    if (s_.group)
+      row_warp_ = quotient("group", warp_, 4), column_warp_ = Int(0);
+    else
+      row_warp_ = quotient("row_warp", warp_, s_.warp_columns), column_warp_ = remainder("column_warp", warp_, s_.warp_columns);
   }
 
   /// The axes' values at the x-th of their points.
@@ -165,10 +182,10 @@ class StagedLowering {
                              bool guarded) {
     const ir::Tensor& t = c_.program[o.access.tensor];
     const int64_t at_once = threads_ / kPieces, all = points(c_, axes), piece = kPiece / size_of(t.dtype);
-    const Int in_row = remainder("piece", thread_, kPieces) * piece, of_thread = quotient("row", thread_, kPieces);
+    const Int in_row = piece_ * piece;
     std::vector<Source> sources;
     for (int64_t pass = 0; pass < rows / at_once; ++pass) {
-      const Int x = value("m", first + of_thread + Int(pass * at_once));
+      const Int x = value("m", first + row_ + Int(pass * at_once));
       const std::vector<Int> at = point(axes, x);
       Source s{b_.pointer(m.buffer, t.name), pass * at_once * kRowBytes, {}, {}, &o, &m, k_extent() % c_.plan.k_step != 0};
       Int offset = Int(m.constant) + in_row;
@@ -226,7 +243,7 @@ class StagedLowering {
     for (int a : c_.plan.reduce_order) step = step + at[size_t(a)] * m.value[size_t(a)];
     if (sources.size() > 1) step = value("step_at", step);
     for (const Source& s : sources) {
-      std::vector<Arg> args{Address{ring_, to + Int(s.to) + thread_ * kPiece}, Address{s.pointer, step}};
+      std::vector<Arg> args{Address{ring_, to + Int(s.to) + lands_}, Address{s.pointer, step}};
       for (const Int& condition : s.always) args.push_back(condition);
       for (const auto& [coordinate, d] : s.in) {
         Int x = coordinate;
@@ -236,24 +253,29 @@ class StagedLowering {
         if (b_.range(x).first < 0) args.push_back(x);
         if (b_.range(x).second > last.constant) args.push_back(last - x);
       }
-      if (s.padded_k) args.push_back(Int(k_extent() - piece) - at[size_t(c_.plan.k_axis)] - remainder("piece", thread_, kPieces) * piece);
+      if (s.padded_k) args.push_back(Int(k_extent() - piece) - at[size_t(c_.plan.k_axis)] - piece_ * piece);
       effect("cp16", std::move(args));
     }
   }
 
-  /// Copies run `stages` − 1 steps ahead of the products; one barrier a step: what was copied is there for all, and the stage multiplied
-  /// last is free.
+  int64_t row_tiles() const { return block_rows_ / 16 / s_.warp_rows; }
+  int64_t column_tiles() const { return block_columns_ / 32 / s_.warp_columns; }
+  std::string product() const {
+    return (s_.group ? "wgmma_" : "mma_") + std::string(to_string(c_.program[operand(c_.plan.operand_b).access.tensor].dtype));
+  }
+
+  /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& rows, const std::vector<Source>& columns) {
-    const int64_t row_tiles = block_rows_ / 16 / s_.warp_rows, column_tiles = block_columns_ / 32 / s_.warp_columns;
     const bool integer = accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32;
-    effect("fragments", {Int(row_tiles * column_tiles), Int(row_tiles + column_tiles), Int(integer)});
-    for (int64_t t = 0; t < row_tiles * column_tiles; ++t) effect("fragment_zero", {Int(t)});
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(s_.group ? 0 : row_tiles() + column_tiles()), Int(integer)});
+    for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_zero", {Int(t)});
     int64_t steps = 1;
     for (int a : c_.plan.reduce_order) steps *= a == c_.plan.k_axis ? ceil_div(extent(a), c_.plan.k_step) : extent(a);
-    const int64_t rounds = steps / s_.depth, ahead = s_.stages - 1;
+    const int64_t rounds = steps / s_.depth, ahead = s_.ahead();
     const int round = b_.variable("round", 0, rounds + ahead - 1);
     loop(round, rounds + ahead, [&] {
-      effect("cp_wait", {Int(s_.stages - 2)});
+      effect("cp_wait", {Int(ahead - 1)});
+      if (s_.group) effect("proxy_fence");
       effect("block_sync");
       when({Int(rounds - 1) - Int::var(round)}, [&] {
         const Int to = remainder("fill", Int::var(round), s_.stages) * stage_bytes_;
@@ -264,47 +286,68 @@ class StagedLowering {
         }
       });
       effect("cp_commit");
-      when({Int::var(round) - Int(ahead)}, [&] {
-        const Int from = remainder("use", Int::var(round) + Int(1), s_.stages) * stage_bytes_;  // = round − ahead
-        const Int row = row_warp_ * (row_tiles * 16 * kRowBytes), column = column_warp_ * (column_tiles * 32 * kRowBytes);
-        for (int64_t d = 0; d < s_.depth; ++d) {
-          for (int64_t i = 0; i < row_tiles; ++i)
-            effect("fragment_staged_a", {Int(i), Address{ring_, from + row + Int(d * step_bytes_ + i * 16 * kRowBytes)}});
-          for (int64_t j = 0; j < column_tiles; ++j) {
-            effect(
-                "fragment_staged_b",
-                {Int(row_tiles + j), Address{ring_, from + column + Int(d * step_bytes_ + block_rows_ * kRowBytes + j * 32 * kRowBytes)}});
-            for (int64_t i = 0; i < row_tiles; ++i)
-              effect("mma_" + std::string(to_string(c_.program[operand(c_.plan.operand_b).access.tensor].dtype)),
-                     {Int(i * column_tiles + j), Int(i), Int(row_tiles + j)});
-          }
-        }
+      when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
+        const Int from = remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * stage_bytes_;
+        s_.group ? multiply_from_shared(from) : multiply_fragments(from);
       });
     });
+    if (s_.group) {
+      effect("wgmma_wait", {Int(0)});
+      for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_settle", {Int(t)});
+    }
     effect("block_sync");  // the sums take the stages' place
+  }
+
+  void multiply_fragments(const Int& from) {
+    const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
+    for (int64_t d = 0; d < s_.depth; ++d) {
+      const Int step = from + Int(d * step_bytes_);
+      for (int64_t i = 0; i < row_tiles(); ++i) effect("fragment_staged_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}});
+      for (int64_t j = 0; j < column_tiles(); ++j) {
+        effect("fragment_staged_b", {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}});
+        for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
+      }
+    }
+  }
+
+  /// Two products a step, of 32 bytes of k each; those of the round before are done when these have begun.
+  void multiply_from_shared(const Int& from) {
+    const Int row = row_warp_ * (row_tiles() * 64 * kRowBytes);
+    effect("wgmma_fence");
+    for (int64_t d = 0; d < s_.depth; ++d)
+      for (int64_t half = 0; half < kRowBytes; half += 32)
+        for (int64_t i = 0; i < row_tiles(); ++i) {
+          const Int step = from + Int(d * step_bytes_ + half);
+          effect(product(), {Int(i * column_tiles()), Int(block_columns_), Address{ring_, step + row + Int(i * 64 * kRowBytes)},
+                             Address{ring_, step + Int(block_rows_ * kRowBytes)}});
+        }
+    effect("wgmma_commit");
+    effect("wgmma_wait", {Int(1)});
   }
 
   /// Sums of 16 rows at a time pass through the warp's part of shared memory and come back as vectors along the columns.
   void epilogue() {
     const int vec = c_.plan.vec;
     const bool integer = accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32;
-    const int64_t row_tiles = block_rows_ / 16 / s_.warp_rows, column_tiles = block_columns_ / 32 / s_.warp_columns;
     b_.program.buffers.push_back(
-        {"rows", integer ? DType::s32 : DType::f32, column_tiles * rtile::kFragmentTile, Buffer::Kind::local, -1, 0, 0, false});
+        {"rows", integer ? DType::s32 : DType::f32, column_tiles() * rtile::kFragmentTile, Buffer::Kind::local, -1, 0, 0, false});
     const int sums = b_.pointer(int(b_.program.buffers.size()) - 1, "rows");
     put({LetPtr{sums, Int(0)}});
     const int64_t all = points(c_, s_.row_axes);
-    const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles * 16));
-    const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles * 32));
-    for (int64_t i = 0; i < row_tiles; ++i) {
-      for (int64_t j = 0; j < column_tiles; ++j)
-        effect("fragment_store", {Int(i * column_tiles + j), Address{sums, Int(j * rtile::kFragmentTile)}});
+    // a group's warps have 16 of every 64 rows
+    const int64_t apart = s_.group ? 64 : 16;
+    const Int in_group = s_.group ? remainder("in_group", warp_, 4) * 16 : Int(0);
+    const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles() * apart) + in_group);
+    const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles() * 32));
+    for (int64_t i = 0; i < row_tiles(); ++i) {
+      for (int64_t j = 0; j < column_tiles(); ++j)
+        effect("fragment_store", {Int(i * column_tiles() + j), Address{sums, Int(j * rtile::kFragmentTile)}});
       const int row = b_.variable("row", 0, 15);
       loop(row, 16, [&] {
-        const Int m = value("m", warp_row + Int(i * 16) + Int::var(row));
+        const Int m = value("m", warp_row + Int(i * apart) + Int::var(row));
         const auto inside = [&] {
           const std::vector<Int> at = point(s_.row_axes, m);
-          for (int64_t j = 0; j < column_tiles; ++j) {
+          for (int64_t j = 0; j < column_tiles(); ++j) {
             const Int n = value("n", warp_column + Int(j * 32));
             TileParams params = parameters(at, n);
             params.sums = sums, params.sums_at = Int(j * rtile::kFragmentTile) + Int::var(row, rtile::kFragmentRow);

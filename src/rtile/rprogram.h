@@ -95,8 +95,11 @@ struct Staging {
   Blocking rows;                          ///< the product of the row axes' extents, in units of 16; the last block may be partly filled
   int warp_rows = 1, warp_columns = 1;    ///< warps of a block
   int stages = 2, depth = 1;              ///< buffers; steps of k in each
+  bool group = false;                     ///< four warps multiply 64 rows straight from shared memory (wgmma), one column of warps
   int64_t raster = 1;                     ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
   int warps() const { return warp_rows * warp_columns; }
+  /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
+  int ahead() const { return stages - (group ? 2 : 1); }
 };
 
 struct NestPlan {

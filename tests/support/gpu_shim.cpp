@@ -118,12 +118,22 @@ struct Copy {
   unsigned bytes, from_bytes;
 };
 
+struct Product {
+  Kind kind;
+  void* sums;
+  int columns;
+  unsigned long long a, b;
+};
+
 struct Thread {
   Context context;
   Kind kind;  // where it waits, if it does
   unsigned mask, line;
   std::vector<Copy> copies;    // issued and not landed, oldest first
   std::vector<size_t> groups;  // how many copies each committed group has
+  std::vector<Product> products;
+  std::vector<size_t> product_groups;
+  bool unfenced = false;  // copies have landed of which the asynchronous proxy need not know
 };
 
 struct Access {
@@ -541,6 +551,38 @@ void land(const Copy& c) {
   std::memset(static_cast<char*>(c.to) + c.from_bytes, 0, c.bytes - c.from_bytes);
 }
 
+/// The word at `byte` of row `row` of a staged factor: eight rows of 64 bytes, then the next eight; bits 4 and 5 of an address are changed
+/// by bits 7 and 8 (the swizzle of 64 bytes).
+unsigned staged_word(unsigned long long descriptor, int row, int byte) {
+  size_t at = size_t(descriptor & 0x3fff) << 4;
+  at += size_t(row / 8) * (size_t(descriptor >> 32 & 0x3fff) << 4) + size_t(row % 8) * 64 + size_t(byte);
+  at ^= (at >> 7 & 3) << 4;
+  unsigned word = 0;
+  if (at + 4 <= m.dynamic_bytes) std::memcpy(&word, m.dynamic + at, 4);
+  return word;
+}
+
+/// This thread's sums: rows g and g + 8 of its warp's 16, two neighbouring columns of every 8.
+void multiply_staged(const Product& p) {
+  const int thread = int(threadIdx.x), lane = thread % kWarp, per_word = p.kind == Kind::mma_s8 ? 4 : 2;
+  for (int j = 0; j < p.columns / 8; ++j)
+    for (int r = 0; r < 4; ++r) {
+      const int row = thread / kWarp % 4 * 16 + lane / 4 + 8 * (r / 2), column = 8 * j + 2 * (lane % 4) + (r & 1);
+      double sum = 0;
+      for (int byte = 0; byte < 32; byte += 4) {
+        const unsigned x = staged_word(p.a, row, byte), y = staged_word(p.b, column, byte);
+        for (int k = 0; k < per_word; ++k) sum += element(p.kind, x, k) * element(p.kind, y, k);
+      }
+      if (p.kind == Kind::mma_s8) {
+        unsigned* const d = static_cast<unsigned*>(p.sums) + 4 * j + r;
+        *d += unsigned(int(sum));
+      } else {
+        float* const d = static_cast<float*>(p.sums) + 4 * j + r;
+        *d = float(double(*d) + sum);
+      }
+    }
+}
+
 // ---- Blocks
 
 void poison_shared() {
@@ -569,6 +611,7 @@ void run_block() {
     prepare(m.threads[size_t(t)].context, m.stacks + size_t(t) * m.stack_bytes);
     m.threads[size_t(t)].copies.clear();
     m.threads[size_t(t)].groups.clear();
+    m.threads[size_t(t)].products.clear(), m.threads[size_t(t)].product_groups.clear(), m.threads[size_t(t)].unfenced = false;
   }
   for (size_t w = 0; w < m.warps.size(); ++w) {
     const int lanes = std::min(kWarp, n - int(w) * kWarp);
@@ -686,9 +729,42 @@ void copy_wait(int pending) {
     t.groups.erase(t.groups.begin());
   }
   if (pending < 0) n = t.copies.size();
+  t.unfenced = true;
   for (size_t i = 0; i < n; ++i) land(t.copies[i]);
   t.copies.erase(t.copies.begin(), t.copies.begin() + std::ptrdiff_t(n));
 }
+
+void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned long long b, unsigned line) {
+  Thread& t = m.threads[size_t(m.current)];
+  if (m.threads.size() % (4 * kWarp)) fail("wgmma in line %u: the block is no whole number of groups of four warps", line);
+  if (t.unfenced) fail("wgmma in line %u: no proxy fence since copies landed", line);
+  for (unsigned long long d : {a, b})
+    if (d >> 62 != 2 || (d >> 32 & 0x3fff) != 32) fail("wgmma in line %u: a descriptor that is not of swizzled rows of 64 bytes", line);
+  const Product p = {kind, sums, n, a, b};
+  if (m.options.copies == Copies::lazy)
+    multiply_staged(p);
+  else
+    t.products.push_back(p);
+}
+
+void product_commit() {
+  Thread& t = m.threads[size_t(m.current)];
+  size_t n = t.products.size();
+  for (size_t g : t.product_groups) n -= g;
+  t.product_groups.push_back(n);
+}
+
+void product_wait(int pending) {
+  Thread& t = m.threads[size_t(m.current)];
+  while (int(t.product_groups.size()) > pending) {
+    const auto n = std::ptrdiff_t(t.product_groups.front());
+    for (std::ptrdiff_t i = 0; i < n; ++i) multiply_staged(t.products[size_t(i)]);
+    t.products.erase(t.products.begin(), t.products.begin() + n);
+    t.product_groups.erase(t.product_groups.begin());
+  }
+}
+
+void proxy_fence() { m.threads[size_t(m.current)].unfenced = false; }
 
 void note_access(Kind kind, const void* p, unsigned bytes, unsigned line) {
   if (!is_shared(p, bytes)) fail("%s in line %u: the address is not in shared memory", name(kind), line);

@@ -31,8 +31,8 @@ enum class Schedule {
 constexpr Schedule kSchedules[] = {Schedule::round_robin, Schedule::reversed, Schedule::warp_greedy, Schedule::warp_greedy_reversed};
 
 enum class Copies {
-  eager,  ///< asynchronous copies land when they are issued
-  lazy,   ///< only at the wait that promises it
+  eager,  ///< asynchronous copies land when they are issued; asynchronous products are computed only at the wait that promises them
+  lazy,   ///< the other way round
 };
 
 struct Options {
@@ -88,6 +88,11 @@ void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes,
 void copy_commit();
 /// Copies of all groups but the newest `pending` land; < 0: those of no group too.
 void copy_wait(int pending);
+/// An asynchronous product of four warps: `n` columns, factors of `kind` staged where the descriptors say.
+void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned long long b, unsigned line);
+void product_commit();
+void product_wait(int pending);
+void proxy_fence();
 void note_access(Kind kind, const void* p, unsigned bytes, unsigned line);
 void fail_at(const char* what, unsigned line);
 unsigned char* dynamic_shared();
@@ -389,3 +394,29 @@ inline void mma_m16n8k8_tf32(float* d, const unsigned* a, const unsigned* b, uns
 inline void mma_m16n8k32_s8(int* d, const unsigned* a, const unsigned* b, unsigned line = __builtin_LINE()) {
   gpu_shim::multiply(gpu_shim::Kind::mma_s8, d, a, b, line);
 }
+
+// wgmma.mma_async.sync.aligned.m64nNk16 (s8: k32), both factors in shared memory along k: a thread has 16 sums for each 32 columns, as
+// mma.sync's for every 8 of them (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). Rows of 64 bytes, swizzled.
+template <int n>
+inline void wgmma_f16(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
+  gpu_shim::product_async(gpu_shim::Kind::mma_f16, d, n, a, b, line);
+}
+template <int n>
+inline void wgmma_bf16(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
+  gpu_shim::product_async(gpu_shim::Kind::mma_bf16, d, n, a, b, line);
+}
+template <int n>
+inline void wgmma_s8(int* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
+  gpu_shim::product_async(gpu_shim::Kind::mma_s8, d, n, a, b, line);
+}
+/// wgmma.fence.sync.aligned: what it orders, a CPU does in order.
+inline void wgmma_fence() {}
+/// wgmma.commit_group.sync.aligned
+inline void wgmma_commit() { gpu_shim::product_commit(); }
+/// wgmma.wait_group.sync.aligned n
+template <int n>
+inline void wgmma_wait() {
+  gpu_shim::product_wait(n);
+}
+/// fence.proxy.async.shared::cta
+inline void proxy_fence() { gpu_shim::proxy_fence(); }
