@@ -8,6 +8,10 @@ namespace rgen::rtile {
 
 namespace {
 
+/// Load instructions that a thread has under way before it needs the first: the compiler moves few ahead of their users, and fewer past
+/// the branch that guards each of them (as compiled kernels show).
+constexpr double kLoadsAhead = 12, kGuardedAhead = 5;
+
 /// Extents that the first `tasks` tasks cover together: along the last parallel axis first, but a block is a rectangle.
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
   const bool block = plan.block_rows > 1 && tasks == plan.block_tasks;
@@ -40,6 +44,8 @@ hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const Nes
     const Blocking& t = plan.tile[size_t(a)];
     g.rounds *= std::ceil(double(t.units()) / double(t.hi));
   }
+  const double loads = (g.task.loads - g.task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
+  g.rounds = std::max(g.rounds, loads / kLoadsAhead + g.task.guarded_loads / kGuardedAhead);
 
   const hw::MemoryLevel &l2 = c.profile.levels[1], &first = c.profile.levels[0];
   const int64_t resident = hw::resident_blocks(plan.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
@@ -48,7 +54,7 @@ hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const Nes
              all = covered(nest, plan, plan.tasks());
   const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
     const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
-    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed);
+    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed, true);
   };
   double total = 0;
   for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
