@@ -24,7 +24,7 @@ double register_conflict_ns(const Atom& atom, const Profile& p) {
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // multiply-adds and the vector functions compete for the same ports
   double vector_ns = 0;
-  for (const auto& [atom, count] : w.atoms) vector_ns += count * (1 / atom->per_ns + register_conflict_ns(*atom, p));
+  for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns + count * register_conflict_ns(*atom, p);
   for (const auto& [name, count] : w.functions) vector_ns += count * p.cost(name) / p.ghz;
   const double loads = w.loads / (p.load_ports * p.ghz), stores = w.stores / (p.store_ports * p.ghz);
   const double issue = w.instructions / (p.issue_width * p.ghz);
