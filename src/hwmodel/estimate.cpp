@@ -13,11 +13,18 @@ namespace {
 /// Cache misses that one core has under way at once: a share of every stretch's first latency is exposed.
 constexpr double kMissesInFlight = 10;
 
+/// A lane's multiply-add reads three registers from two banks: a quarter of them has all three in one and waits a cycle (Jia et al. 2018,
+/// Dissecting the NVIDIA Volta GPU Architecture, §1 and §3.5: 15 % between what the compiler allocates and no conflicts).
+double register_conflict_ns(const Atom& atom, const Profile& p) {
+  if (p.kind != Profile::Kind::gpu || atom.m != 1) return 0;
+  return 0.25 / (p.gpu.schedulers * p.ghz);
+}
+
 /// Throughput of the instructions, and a dependency chain beside it.
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // multiply-adds and the vector functions compete for the same ports
   double vector_ns = 0;
-  for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns;
+  for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns + count * register_conflict_ns(*atom, p);
   for (const auto& [name, count] : w.functions) vector_ns += count * p.cost(name) / p.ghz;
   const double loads = w.loads / (p.load_ports * p.ghz), stores = w.stores / (p.store_ports * p.ghz);
   const double issue = w.instructions / (p.issue_width * p.ghz);
@@ -86,13 +93,16 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
   const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
   const int sharers = int(std::min<double>(blocks, p.cores));
-  // a task's loads wait for the level that they come from, on average; the other resident warps fill the gap
+  // a round of loads waits for the farthest of them; the other resident warps fill the gap
   const double near_bytes = w.block_tasks * w.task.levels[0].read_bytes;
   const double from_l2 = w.asynchronous ? 1 : std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
   const double from_dram = std::min(1.0, w.dram_read_bytes / std::max(1.0, blocks * w.block_read_bytes));
-  const double latency = near.latency_ns + from_l2 * (l2.latency_ns + from_dram * dram.latency_ns);
-  const double alone = w.rounds * latency + w.task.chain_steps * w.task.chain_latency_ns;
+  const double in_round = std::max(1.0, w.task.loads / w.rounds);
+  const auto any = [&](double share) { return 1 - std::pow(1 - share, in_round); };
+  const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
   const double issue = issue_ns(w.task, p, 0);
+  const double own = std::max(p.gpu.schedulers * issue, w.task.chain_steps * w.task.chain_latency_ns);
+  const double alone = w.asynchronous ? std::max(w.rounds * latency, own) : w.rounds * latency + own;
   const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
     return std::max(std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers) * p.gpu.schedulers * issue, alone) + w.stalls_ns / of_blocks;
   };

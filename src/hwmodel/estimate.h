@@ -26,6 +26,7 @@ struct Workload {
   std::vector<Issue> atoms;                               ///< contraction atoms issued
   std::vector<std::pair<std::string, double>> functions;  ///< vectors through "add", "exp", … (Profile::cycles)
   double loads = 0, stores = 0;                           ///< vector memory instructions issued
+  double guarded_loads = 0;                               ///< of the loads, those behind a branch of their own (GPU)
   double instructions = 0;                                ///< all of them
   double chain_steps = 0, chain_latency_ns = 0;           ///< the longest dependency chain: steps × latency
   std::vector<LevelTraffic> levels;                       ///< one per Profile::levels; [0] is what L1 delivers to registers

@@ -67,6 +67,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   json parallel = json::array();
   for (const Parallel& x : p.parallel) parallel.push_back({{"axis", n.axes[size_t(x.axis)].name}, {"parts", x.parts}});
   j["parallel"] = std::move(parallel);
+  if (profile.kind == hw::Profile::Kind::gpu && !p.staging) j["block"] = {{"tasks", p.block_tasks}, {"rows", p.block_rows}};
   j["estimate"] = estimate_json(profile, p.estimate);
   return j;
 }

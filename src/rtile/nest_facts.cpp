@@ -154,7 +154,7 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   return f;
 }
 
-double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed) {
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed, bool skips) {
   if (packed) {
     double n = o.element_bytes;
     for (size_t a = 0; a < extents.size(); ++a)
@@ -164,12 +164,15 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
   // one stretch per row; rows less than a line apart share their lines and form one stretch
   double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
   for (size_t d = o.shape.size(); d-- > 0;) {
-    int64_t span = 1;
-    for (size_t a = 0; a < extents.size(); ++a) span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1);
-    if (rows == 1 && stride - stretch < line_bytes)
+    int64_t span = 1, points = 1;
+    for (size_t a = 0; a < extents.size(); ++a)
+      span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1), points *= o.dim_coef[d][a] != 0 ? extents[a] : 1;
+    const double touched = double(skips ? std::min(span, points) : span);
+    const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
+    if (rows == 1 && apart - stretch < line_bytes)
       stretch += double(span - 1) * stride;
     else
-      rows *= double(span);
+      rows *= touched;
     stride *= double(o.shape[d]);
   }
   // a stretch that is no multiple of a line touches half a line more on average

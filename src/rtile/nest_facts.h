@@ -26,8 +26,10 @@ struct NestFacts {
 };
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
 
-/// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order.
-double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed);
+/// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order; `skips`: what a
+/// strided walk steps over is not fetched (a CPU's prefetchers do).
+double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed,
+                       bool skips = false);
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
 int64_t shared_bytes(const NestPlan& plan);

@@ -62,7 +62,7 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
   const Staging& s = *plan.staging;
   const int64_t steps = steps_of(nest, plan), rows = block_rows(s), columns = block_columns(plan);
   const double warps = s.warps(), row_tiles = double(rows) / 16 / s.warp_rows, column_tiles = double(columns) / 32 / s.warp_columns;
-  const auto &a = facts.operands[size_t(plan.operand_a)], &b = facts.operands[size_t(plan.operand_b)];
+  const auto& a = facts.operands[size_t(plan.operand_a)];
   const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
   const double groups = s.group ? warps / 4 : 0;
   const double copies_a = double(rows) * 4 / (32 * warps), copies_b = double(columns) * 4 / (32 * warps);  // a thread's, a step
@@ -111,14 +111,11 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
     const double elements = (by_row ? double(rows) * used_rows : 1) * (o.coef[size_t(plan.vec)] != 0 ? double(columns) : 1);
     (o.is_store ? g.block_write_bytes : g.block_read_bytes) += elements * o.element_bytes;
   }
-  (void)b;
   return g;
 }
 
-/// What a launch moves from and to memory: everything once, and again in every wave what L2 does not keep until then.
 void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const Staging& s = *plan.staging;
-  const hw::MemoryLevel& l2 = c.profile.levels[1];
   const int64_t resident = hw::resident_blocks(g.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
   const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores, columns = plan.tile[size_t(plan.vec)].blocks;
   const int64_t deep = std::min(columns, ceil_div(wave, s.raster));  // column blocks that a wave walks, then its row blocks
@@ -128,20 +125,7 @@ void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, co
   const auto in_wave =
       covered(nest, plan, wide * block_rows(s), deep * block_columns(plan), std::min(batches, ceil_div(wave, s.rows.blocks * columns)));
   const auto all = covered(nest, plan, s.rows.extent, nest.axes[size_t(plan.vec)].extent, batches);
-  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
-    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
-    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed);
-  };
-  double total = 0;
-  for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
-  const double waves = std::ceil(double(plan.tasks()) / double(wave));
-  for (size_t i = 0; i < facts.operands.size(); ++i) {
-    const auto& o = facts.operands[i];
-    if (c.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
-    const double once = bytes(i, all);
-    const bool stays = total <= 0.8 * double(l2.capacity_bytes) || once <= 0.4 * double(l2.capacity_bytes);
-    (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += stays ? once : std::max(once, waves * bytes(i, in_wave));
-  }
+  add_memory_traffic(g, facts, plan, c, all, in_wave, std::ceil(double(plan.tasks()) / double(wave)));
 }
 
 /// An extent in whole blocks of `hi` units, the last partly filled.

@@ -111,6 +111,7 @@ class Counter {
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
       if (reduced(a)) iterations *= trips_[a];
+    const bool gpu = c_.profile.kind == hw::Profile::Kind::gpu;
     double loads = 0, stores = 0, extra = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
@@ -145,11 +146,12 @@ class Counter {
         loads += n, extra += n;
       }
       // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
-      if (c_.profile.kind == hw::Profile::Kind::gpu && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));
+      if (gpu && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
       // a border tile checks each access, and waits for the branch
       if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) border_ += guard_cycles(distinct(o)) * n * border_share(i);
+      if (gpu && checked(i)) guard(n * border_share(i), distinct(o), extra);
     }
     if (plan_.tiled()) {
       std::vector<int64_t> size(n_, 1);
@@ -210,6 +212,23 @@ class Counter {
   /// Cycles of one bounds check: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op cache, the
   /// decoders set the pace.
   static double guard_cycles(double checks) { return checks > 100 ? 4 : 0.75; }
+
+  /// Bounds checks of a GPU's loads. In a body of few they become predicates: comparisons and a zero. In a large one each has two
+  /// comparisons, a branch, a barrier where its lanes meet again, a zero and the lane's address of its own (as compiled kernels show).
+  void guard(double loads, double in_body, double& instructions) {
+    const bool branch = in_body > 64;
+    instructions += (branch ? 10 : 4) * loads;
+    w_.guarded_loads += branch ? loads : 0;
+  }
+  /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing.
+  bool checked(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (plan_.operands[i].placement != Placement::direct) return false;
+    for (int d : o.guards)
+      for (size_t a = 0; a < n_; ++a)
+        if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? trips_[a] : double(plan_.tile[a].blocks)) > 1) return true;
+    return false;
+  }
 
   /// The share of tiles whose accesses of operand `i` may leave the tensor.
   double border_share(size_t i) const {

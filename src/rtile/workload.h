@@ -20,6 +20,9 @@ struct PlanContext {
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a
 /// block share what they read through the first-level cache, those of a wave through L2.
 hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+/// What a launch moves from and to memory: `all` once, and again in every wave what L2 does not keep until then.
+void add_memory_traffic(hw::GpuWorkload& launch, const NestFacts& facts, const NestPlan& plan, const PlanContext& context,
+                        const std::vector<int64_t>& all, const std::vector<int64_t>& in_wave, double waves);
 
 /// The busiest worker's workload.
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);

@@ -30,6 +30,17 @@ hw::Workload random_workload(std::mt19937& random, const hw::Profile& profile) {
   return w;
 }
 
+hw::GpuWorkload random_launch(std::mt19937& random, const hw::Profile& profile) {
+  const auto amount = [&] { return random() % 4 == 0 ? 0.0 : std::exp2(double(random() % 2000) / 100); };
+  hw::GpuWorkload w;
+  w.task = random_workload(random, profile);
+  w.tasks = 1 + int64_t(random() % 100000), w.block_tasks = 1 << random() % 5;
+  w.registers = 16 + int(random() % 112), w.rounds = 1 + double(random() % 1000);
+  w.block_read_bytes = amount(), w.block_write_bytes = amount();
+  w.dram_read_bytes = amount() * 100, w.dram_write_bytes = amount() * 100;
+  return w;
+}
+
 /// The estimate of `w`, made for `from`, on a profile that differs in figures only.
 double us(hw::Workload w, const hw::Profile& from, const hw::Profile& profile) {
   for (auto& [atom, count] : w.atoms) atom = &profile.atoms[size_t(atom - from.atoms.data())];
@@ -82,6 +93,36 @@ TEST_CASE("a better figure never makes the estimate grow") {
       REQUIRE(after <= before * (1 + 1e-12));
     }
   }
+}
+
+TEST_CASE("a better figure never makes the estimate of a GPU's launch grow") {
+  for (const char* name : {"v100", "a100", "h100", "rtx4090"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    for (uint32_t seed = 1; seed <= 200; ++seed) {
+      std::mt19937 random(seed);
+      const hw::GpuWorkload w = random_launch(random, profile);
+      const double before = hw::estimate(w, profile).us;
+      for (const Improvement& i : improvements(profile)) {
+        hw::Profile better = profile;
+        i.apply(better);
+        hw::GpuWorkload same = w;
+        for (auto& [atom, count] : same.task.atoms) atom = &better.atoms[size_t(atom - profile.atoms.data())];
+        INFO(name << ", seed " << seed << ", better " << i.what);
+        REQUIRE(hw::estimate(same, better).us <= before * (1 + 1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("multiply-adds of lanes wait for registers, those of tensor cores do not") {
+  const hw::Profile profile = hw::load_profile("a100");
+  const auto part_of_peak = [&](const hw::Atom& atom) {
+    hw::GpuWorkload w;
+    w.task.atoms = {{&atom, 1e6}}, w.task.levels.resize(profile.levels.size());
+    w.tasks = 16 * profile.cores, w.block_tasks = 4;
+    return 16e6 / atom.per_ns / 1e3 / hw::estimate(w, profile).compute_us;
+  };
+  for (const hw::Atom& atom : profile.atoms) CHECK(part_of_peak(atom) == doctest::Approx(atom.m == 1 ? 2 / 2.25 : 1));
 }
 
 TEST_CASE("the estimate is at least its longest part and at most the sum of all") {

@@ -133,6 +133,26 @@ TEST_CASE("the footprint of a dense box is that of its stretches; with gaps it i
   }
 }
 
+TEST_CASE("a walk that skips rows touches at least its elements, a dense one the whole box") {
+  for (uint32_t seed = 1; seed <= 4000; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const bool dense = seed % 2 == 0;
+    const Box box = random_box(random, dense);
+    const double whole = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
+    const double some = rtile::footprint_bytes(box.operand, box.extents, int(line), false, true);
+    REQUIRE(some >= double(int64_t(touched(box).size()) * box.operand.element_bytes));
+    if (dense) REQUIRE(some == whole);
+  }
+}
+
+TEST_CASE("rows between those of a strided walk are not fetched") {
+  rtile::NestFacts::OperandFacts o;  // every second row of 64 × 64 floats
+  o.shape = {64, 64}, o.coef = {128, 1}, o.dim_coef = {{2, 0}, {0, 1}};
+  CHECK(rtile::footprint_bytes(o, {32, 64}, 32, false) == 63 * 64 * 4);
+  CHECK(rtile::footprint_bytes(o, {32, 64}, 32, false, true) == 32 * 64 * 4);
+}
+
 TEST_CASE("the footprint of a packed operand is its elements'") {
   for (uint32_t seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);
