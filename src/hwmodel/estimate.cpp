@@ -103,8 +103,13 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const double issue = issue_ns(w.task, p, 0);
   const double own = std::max(p.gpu.schedulers * issue, w.task.chain_steps * w.task.chain_latency_ns);
   const double alone = w.asynchronous ? std::max(w.rounds * latency, own) : w.rounds * latency + own;
+  // a scheduler idles while all its warps wait: with each waiting a share p of its own time, p^n of the time (Saavedra-Barrera, Culler &
+  // von Eicken, "Analysis of Multithreaded Architectures for Parallel Computing", 1990)
+  const double waiting = std::max(0.0, 1 - p.gpu.schedulers * issue / alone);
   const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
-    return std::max(std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers) * p.gpu.schedulers * issue, alone) + w.stalls_ns / of_blocks;
+    const double warps = std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers);
+    const double busy = warps * p.gpu.schedulers * issue;
+    return std::max(alone, w.asynchronous ? busy : busy / (1 - std::pow(waiting, warps))) + w.stalls_ns / of_blocks;
   };
   const double full = std::floor(busiest / resident), rest = busiest - full * resident;
   const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);
