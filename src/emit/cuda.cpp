@@ -50,8 +50,10 @@ class Kernels {
               ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
     return text;
   }
-  static std::string signature(const std::string& name, int threads, const std::string& parameters) {
-    return "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " + name + "(" + parameters + ") {\n";
+  /// `resident`: blocks that the plan reckons with on an SM; the compiler then uses as many registers as that leaves.
+  static std::string signature(const std::string& name, int threads, int resident, const std::string& parameters) {
+    return "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(std::max(1, resident)) +
+           ") " + name + "(" + parameters + ") {\n";
   }
 
   std::string packing(const std::string& symbol, const Prepack& q, Emitted& e) {
@@ -60,8 +62,8 @@ class Kernels {
     for (const Stmt& s : p_.procs[size_t(q.proc)].body)
       if (const For* f = std::get_if<For>(&s.node)) blocks = std::max(blocks, ceil_div(f->end.constant - f->begin.constant, f->step));
     e.prepack.push_back({q.input, name, q.bytes, {name, std::min<int64_t>(blocks, 65535), kCopyThreads, 0, {}}});
-    return signature(name, kCopyThreads, parameter(q.buffer_in) + ", " + parameter(q.buffer_out)) + tensors({q.buffer_in, q.buffer_out}) +
-           "  " + printer_.procedure(q.proc) + "(&t);\n}\n";
+    return signature(name, kCopyThreads, 1, parameter(q.buffer_in) + ", " + parameter(q.buffer_out)) +
+           tensors({q.buffer_in, q.buffer_out}) + "  " + printer_.procedure(q.proc) + "(&t);\n}\n";
   }
 
   std::string kernel(const std::string& name, const Region& r, Emitted& e) {
@@ -76,7 +78,7 @@ class Kernels {
       parameters += (parameters.empty() ? "" : ", ") + parameter(b);
       launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
     }
-    std::string text = signature(name, launch.block, parameters) + tensors(used);
+    std::string text = signature(name, launch.block, r.resident, parameters) + tensors(used);
     if (together) {
       text += "  " + printer_.procedure(r.proc) + "(&t, blockIdx.x, threadIdx.x);\n}\n";
       e.launches.push_back(std::move(launch));

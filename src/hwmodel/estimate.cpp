@@ -90,6 +90,7 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
     e.us = INFINITY, e.bound = "compute", e.level_us.assign(p.levels.size(), 0);
     return e;
   }
+  e.resident = resident;
   const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
   const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
   const int sharers = int(std::min<double>(blocks, p.cores));

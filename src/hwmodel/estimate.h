@@ -40,6 +40,7 @@ struct Estimate {
   double compute_us = 0;
   std::vector<double> level_us;  ///< one per Profile::levels
   double overhead_us = 0;        ///< fork, join, call, entries of the tile code
+  int resident = 0;              ///< GPU: blocks that an SM holds at once
   std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
 };
 /// A launch on a GPU: tasks of one warp each, `block_tasks` of them in a thread block. Levels are those of a GPU's profile: shared memory

@@ -126,6 +126,7 @@ struct Region {
   int64_t tasks;
   std::string comment;
   int block_tasks = 1;  ///< rtile::NestPlan::block_tasks
+  int resident = 0;     ///< hw::Estimate::resident
   int threads = 0;      ///< > 0: a task is a block of so many threads that work together: proc(task, thread)
 };                      ///< proc(task)
 struct Prepack {

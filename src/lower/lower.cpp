@@ -117,9 +117,9 @@ class ProgramLowering {
     place_operands(c);
     const NestPlan& plan = g.nests[n];
     if (plan.staging)
-      result_.regions.push_back({lower_staged(c), plan.tasks(), "", 1, 32 * plan.staging->warps()});
+      result_.regions.push_back({lower_staged(c), plan.tasks(), "", 1, plan.estimate.resident, 32 * plan.staging->warps()});
     else
-      result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks});
+      result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks, plan.estimate.resident});
   }
 
   /// Tiles of the shared axes dealt out to the tasks; each tile runs all nests in order.

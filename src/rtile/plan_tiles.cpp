@@ -148,7 +148,7 @@ void Planner::unroll(NestPlan& p) const {
   p.tile[size_t(last)] = Blocking(extent(last), unit, u * unit);
   p.tile[size_t(last)].hi = u;
   if (u < steps) return;
-  budget = std::max<int64_t>(1, 640 / std::max<int64_t>(1, body * u));
+  budget = std::max<int64_t>(1, (gpu() ? 320 : 640) / std::max<int64_t>(1, body * u));
   for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
     const int a = p.reduce_order[i];
     if (extent(a) > 7 || extent(a) > budget) return;
