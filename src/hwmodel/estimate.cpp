@@ -16,8 +16,10 @@ constexpr double kMissesInFlight = 10;
 /// A lane's multiply-add reads three registers from two banks: a quarter of them has all three in one and waits a cycle (Jia et al. 2018,
 /// Dissecting the NVIDIA Volta GPU Architecture, §1 and §3.5: 15 % between what the compiler allocates and no conflicts).
 double register_conflict_ns(const Atom& atom, const Profile& p) {
-  if (p.kind != Profile::Kind::gpu || atom.m != 1) return 0;
-  return 0.25 / (p.gpu.schedulers * p.ghz);
+  const bool lanes = atom.name == "fma";
+  if (p.kind != Profile::Kind::gpu || !(lanes || atom.m == 1)) return 0;
+  const double instructions = lanes ? double(atom.m) * atom.n * atom.k / 32 : 1;
+  return 0.25 * instructions / (p.gpu.schedulers * p.ghz);
 }
 
 /// Throughput of the instructions, and a dependency chain beside it.

@@ -126,12 +126,12 @@ class StagedLowering {
     put({For{var, Int(0), Int(count), 1, std::move(body)}});
   }
 
-  /// Four threads copy a row's 64 bytes. For groups of warps the pieces of a row change places with its number: the swizzle of 64 bytes,
+  /// Four threads copy a row's 64 bytes. But for fragments, the pieces of a row change places with its number: the swizzle of 64 bytes,
   /// with which eight rows' first pieces lie in different banks (PTX ISA, "Shared Memory Matrix Layout").
   void place_in_row() {
     row_ = quotient("row", thread_, kPieces), piece_ = remainder("piece", thread_, kPieces);
     lands_ = thread_ * kPiece;
-    if (!s_.group) return;
+    if (s_.unit == Staging::Unit::warp) return;
     const Int turn = remainder("turn", quotient("pair", thread_, 2 * kPieces), kPieces);
     const int at = b_.variable("swizzled", 0, kPieces - 1);
     put({LetInt{LetInt::Op::exclusive_or, at, piece_, turn}});
@@ -153,7 +153,7 @@ class StagedLowering {
     const Int row_block = sweep * s_.raster + remainder("row_block", in_sweep, s_.raster);
     first_row_ = row_block * block_rows_, first_column_ = column_block_ * block_columns_;
     warp_ = quotient("warp", thread_, 32);
-    if (s_.group)
+    if (group())
       row_warp_ = quotient("group", warp_, 4), column_warp_ = Int(0);
     else
       row_warp_ = quotient("row_warp", warp_, s_.warp_columns), column_warp_ = remainder("column_warp", warp_, s_.warp_columns);
@@ -258,16 +258,17 @@ class StagedLowering {
     }
   }
 
+  bool group() const { return s_.unit == Staging::Unit::group; }
   int64_t row_tiles() const { return block_rows_ / 16 / s_.warp_rows; }
   int64_t column_tiles() const { return block_columns_ / 32 / s_.warp_columns; }
   std::string product() const {
-    return (s_.group ? "wgmma_" : "mma_") + std::string(to_string(c_.program[operand(c_.plan.operand_b).access.tensor].dtype));
+    return (group() ? "wgmma_" : "mma_") + std::string(to_string(c_.program[operand(c_.plan.operand_b).access.tensor].dtype));
   }
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& rows, const std::vector<Source>& columns) {
     const bool integer = accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32;
-    effect("fragments", {Int(row_tiles() * column_tiles()), Int(s_.group ? 0 : row_tiles() + column_tiles()), Int(integer)});
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(group() ? 0 : row_tiles() + column_tiles()), Int(integer)});
     for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_zero", {Int(t)});
     int64_t steps = 1;
     for (int a : c_.plan.reduce_order) steps *= a == c_.plan.k_axis ? ceil_div(extent(a), c_.plan.k_step) : extent(a);
@@ -275,7 +276,7 @@ class StagedLowering {
     const int round = b_.variable("round", 0, rounds + ahead - 1);
     loop(round, rounds + ahead, [&] {
       effect("cp_wait", {Int(ahead - 1)});
-      if (s_.group) effect("proxy_fence");
+      if (group()) effect("proxy_fence");
       effect("block_sync");
       when({Int(rounds - 1) - Int::var(round)}, [&] {
         const Int to = remainder("fill", Int::var(round), s_.stages) * stage_bytes_;
@@ -288,10 +289,10 @@ class StagedLowering {
       effect("cp_commit");
       when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
         const Int from = remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * stage_bytes_;
-        s_.group ? multiply_from_shared(from) : multiply_fragments(from);
+        group() ? multiply_from_shared(from) : s_.unit == Staging::Unit::lane ? multiply_lanes(from) : multiply_fragments(from);
       });
     });
-    if (s_.group) {
+    if (group()) {
       effect("wgmma_wait", {Int(0)});
       for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_settle", {Int(t)});
     }
@@ -308,6 +309,22 @@ class StagedLowering {
         for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
       }
     }
+  }
+
+  /// 16 bytes of k at a time.
+  void multiply_lanes(const Int& from) {
+    const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
+    for (int64_t d = 0; d < s_.depth; ++d)
+      for (int64_t piece = 0; piece < kPieces; ++piece) {
+        const Int step = from + Int(d * step_bytes_);
+        for (int64_t i = 0; i < row_tiles(); ++i)
+          effect("fragment_staged_f32_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}, Int(piece)});
+        for (int64_t j = 0; j < column_tiles(); ++j) {
+          effect("fragment_staged_f32_b",
+                 {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}, Int(piece)});
+          for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
+        }
+      }
   }
 
   /// Two products a step, of 32 bytes of k each; those of the round before are done when these have begun.
@@ -335,13 +352,14 @@ class StagedLowering {
     put({LetPtr{sums, Int(0)}});
     const int64_t all = points(c_, s_.row_axes);
     // a group's warps have 16 of every 64 rows
-    const int64_t apart = s_.group ? 64 : 16;
-    const Int in_group = s_.group ? remainder("in_group", warp_, 4) * 16 : Int(0);
+    const int64_t apart = group() ? 64 : 16;
+    const Int in_group = group() ? remainder("in_group", warp_, 4) * 16 : Int(0);
     const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles() * apart) + in_group);
     const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles() * 32));
     for (int64_t i = 0; i < row_tiles(); ++i) {
       for (int64_t j = 0; j < column_tiles(); ++j)
-        effect("fragment_store", {Int(i * column_tiles() + j), Address{sums, Int(j * rtile::kFragmentTile)}});
+        effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
+               {Int(i * column_tiles() + j), Address{sums, Int(j * rtile::kFragmentTile)}});
       const int row = b_.variable("row", 0, 15);
       loop(row, 16, [&] {
         const Int m = value("m", warp_row + Int(i * apart) + Int::var(row));

@@ -64,7 +64,7 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
   const double warps = s.warps(), row_tiles = double(rows) / 16 / s.warp_rows, column_tiles = double(columns) / 32 / s.warp_columns;
   const auto& a = facts.operands[size_t(plan.operand_a)];
   const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
-  const double groups = s.group ? warps / 4 : 0;
+  using Unit = Staging::Unit;
   const double copies_a = double(rows) * 4 / (32 * warps), copies_b = double(columns) * 4 / (32 * warps);  // a thread's, a step
   const double vectors = 16 * row_tiles * column_tiles;                                                    // of results
 
@@ -74,14 +74,16 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
                                      int64_t(warps * column_tiles) * kFragmentTile * 4);
   // sums, both factors' fragments, a pointer and coordinates for every row that is copied
   const double pointers = copies_a * (2 + 2 * double(a.guards.size())) + (gathered ? 2 * copies_b : 2);
-  const double fragments = s.group ? 0 : 8 * row_tiles + 16;
+  const double fragments = s.unit == Unit::group ? 0 : s.unit == Unit::lane ? 16 * (row_tiles + column_tiles + 1) : 8 * row_tiles + 16;
   g.registers = int(round_up(int64_t(16 * row_tiles * column_tiles + fragments + pointers) + 40, 8));
 
   hw::Workload& w = g.task;
   const double lanes_bytes = 128, filled = double(rows + columns) * kRowBytes / lanes_bytes / warps;
   w.atoms = {{plan.atom.get(), row_tiles * column_tiles * double(steps)}};
-  // in wavefronts of 128 bytes; a group's 64 rows meet all columns at once
-  const double operands = s.group ? row_tiles * (64 + double(columns)) / 2 * groups / warps : 8 * row_tiles + 16 * column_tiles;
+  // in wavefronts of 128 bytes; a group's 64 rows meet all columns at once; lanes that read the same 16 bytes share one of every two
+  const double operands = s.unit == Unit::group  ? row_tiles * (64 + double(columns)) / 2 / 4
+                          : s.unit == Unit::lane ? 2 * 16 * (row_tiles + column_tiles)
+                                                 : 8 * row_tiles + 16 * column_tiles;
   w.loads = operands * double(steps) + vectors;
   w.stores = filled * double(steps) + vectors;
   const double copying = copies_a * (2 + 3 * double(a.guards.size())) + copies_b * (gathered ? 3 : 2);
@@ -90,13 +92,15 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
     if (!facts.operands[i].inner) outer_loads += vectors;
   for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors});
   w.loads += outer_loads, w.stores += vectors;
-  const double products = s.group ? 2 * row_tiles + 4 : 8 * row_tiles * column_tiles + 2 * row_tiles + 4 * column_tiles;
+  const double products = s.unit == Unit::group  ? 2 * row_tiles + 4
+                          : s.unit == Unit::lane ? 256 * row_tiles * column_tiles + 16 * (row_tiles + column_tiles)
+                                                 : 8 * row_tiles * column_tiles + 2 * row_tiles + 4 * column_tiles;
   w.instructions = (products + copying + 14.0 / s.depth) * double(steps) + (6 + facts.outer_ops) * vectors + outer_loads +
                    16 * row_tiles * (6 + 10 * double(s.row_axes.size() - 1));
   w.levels.resize(1);
   w.levels[0] = {w.loads * lanes_bytes, w.stores * lanes_bytes};
   // a round: at the barrier the pipeline of products runs empty, but for a group's, which are still under way
-  const double barrier_ns = 20 / c.profile.ghz, round_ns = s.group ? 0 : barrier_ns + c.profile.levels[0].latency_ns;
+  const double barrier_ns = 20 / c.profile.ghz, round_ns = s.unit == Unit::group ? 0 : barrier_ns + c.profile.levels[0].latency_ns;
   g.stalls_ns = round_ns * double(steps) / s.depth;
   // a step: the barrier, the first fragments, two dependent products
   w.chain_steps = double(steps), w.chain_latency_ns = 2 * plan.atom->latency_ns + (1.0 + 1.0 / s.depth) * c.profile.levels[0].latency_ns;
@@ -183,7 +187,8 @@ std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, cons
   };
   NestPlan p = form;
   p.form = AtomForm::staged, p.guarded = false, p.loops.clear();
-  s.group = p.atom->name == "wgmma";
+  s.unit = p.atom->name == "wgmma" ? Staging::Unit::group : p.atom->name == "fma" ? Staging::Unit::lane : Staging::Unit::warp;
+  const bool group = s.unit == Staging::Unit::group;
   const auto consider = [&](int64_t row_tiles, int64_t column_tiles) {
     auto shared = std::make_shared<Staging>(s);
     trial = shared.get();
@@ -207,8 +212,8 @@ std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, cons
       }
     }
   };
-  for (s.warp_rows = s.group ? 4 : 1; s.warp_rows <= kMostWarps; s.warp_rows *= 2)
-    for (s.warp_columns = 1; s.warps() <= kMostWarps && (s.warp_columns == 1 || !s.group); ++s.warp_columns)
+  for (s.warp_rows = group ? 4 : 1; s.warp_rows <= kMostWarps; s.warp_rows *= 2)
+    for (s.warp_columns = 1; s.warps() <= kMostWarps && (s.warp_columns == 1 || !group); ++s.warp_columns)
       for (int64_t row_tiles = 1; row_tiles <= kMostSums; ++row_tiles) {
         if (row_tiles > 1 && (row_tiles - 1) * 16 * s.warp_rows >= rows) break;
         for (int64_t column_tiles = 1; row_tiles * column_tiles <= kMostSums; ++column_tiles) {

@@ -203,9 +203,13 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     if (p.operands[size_t(ia)].placement != Placement::direct) continue;
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
-      if (!row || row->form == AtomForm::vector || atom.b != tb || atom.tf32) continue;
+      const bool lane = gpu() && row && row->form == AtomForm::vector && atom.b == DType::f32;
+      if (!row || (row->form == AtomForm::vector && !lane) || atom.b != tb || atom.tf32) continue;
       const bool warp = row->form == AtomForm::warp, group = row->form == AtomForm::staged;
-      if (warp || group ? atom.m != (warp ? 16 : 64) || W_ != 32 || atom.a != atom.b || atom.b == DType::u8 : atom.n != W_) continue;
+      if (lane            ? W_ != 32
+          : warp || group ? atom.m != (warp ? 16 : 64) || W_ != 32 || atom.a != atom.b || atom.b == DType::u8
+                          : atom.n != W_)
+        continue;
       if (group && std::any_of(forms.begin(), forms.end(), [&](const NestPlan& f) { return f.atom->name == atom.name; })) continue;
       const bool offset = row->offset_a && ta == DType::s8;
       if (atom.a != ta && !offset) continue;
@@ -214,8 +218,8 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
         NestPlan g = p;
         g.form = row->form;
         hw::Atom issued = atom;
-        if (warp || group) {  // in tiles of 16 × 32 sums and 64 bytes of k
-          issued.m = 16, issued.n = W_, issued.k *= 2;
+        if (warp || group || lane) {  // in tiles of 16 × 32 sums and 64 bytes of k
+          issued.m = 16, issued.n = W_, issued.k = 64 / size_of(tb);
           issued.per_ns *= double(atom.m) * atom.n * atom.k / (double(issued.m) * issued.n * issued.k);
         }
         g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k, g.k_group = 4 / size_of(tb),
@@ -230,11 +234,11 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
               g.m_axis = m;
           if (g.m_axis < 0) continue;
         }
-        if ((warp || group) && can_stage(nest_, facts_, g, c_)) {
+        if ((warp || group || lane) && can_stage(nest_, facts_, g, c_)) {
           forms.push_back(g);
           forms.back().form = AtomForm::staged;
         }
-        if (packed && !group) forms.push_back(std::move(g));
+        if (packed && !group && !lane) forms.push_back(std::move(g));
         break;
       }
     }

@@ -32,7 +32,7 @@ void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, 
     }
     CHECK_MESSAGE(!of_atom.empty(), p.program->name);
     for (const auto& [atom, ranks] : of_atom)
-      for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 4)) batch.add(p, profile, 0, ranks[i]);
+      for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 2)) batch.add(p, profile, 0, ranks[i]);
   }
 }
 
@@ -71,13 +71,15 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   const auto spec = [&](const std::string& text) {
     programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
   };
-  for (const char* type : {"f16", "bf16", "s8"})
+  for (const char* type : {"f16", "bf16", "s8", "f32"})
     for (const auto& [m, n, k] : {std::tuple{64, 96, 128}, {33, 65, 80}, {130, 200, 144}, {100, 31, 64}, {257, 40, 32}})
       spec("{\"name\": \"mm_" + std::string(type) + "_" + std::to_string(m) + "\", \"op\": \"matmul\", \"dtype\": \"" + type +
            "\", \"params\": {\"m\": " + std::to_string(m) + ", \"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) +
            "}, \"epilogue\": [\"bias\", \"relu\"]}");
   spec(R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3, "s": 3,
        "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
+  spec(R"({"name": "conv_f32", "op": "conv2d", "dtype": "f32", "params": {"n": 2, "h": 8, "w": 9, "ci": 20, "co": 37, "r": 3, "s": 2,
+       "stride": 1, "pad": 1, "layout": "NHWC"}, "epilogue": ["bias"]})");
   spec(R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 64], "dtype": "bf16"}, "X": {"shape": [3, 50, 64], "dtype": "bf16"}},
        "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:64 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json");
   const std::vector<test::Problem> problems = test::make_problems(programs);

@@ -622,6 +622,43 @@ INLINE void fragment_products(V* c, const vu* a, const vu* b, Mma mma) {
     for (int j = 0; j < 16; j += 4) mma(c + j, rows, b + j + h);
   }
 }
+//@ fragment_staged_f32_a
+/// 16 bytes of k of a lane's rows of 16: lane 8r + c has rows r, r + 4, … and columns c, c + 8, …. Rows are swizzled, so that neither eight
+/// columns' 16 bytes nor four rows' meet in a bank.
+INLINE void fragment_staged_f32_a(vu* a, const void* p, int piece) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane() / 8 + 4 * i;
+    const uint4 v = smem_get((const uint4*)p + row * 4 + (piece ^ row / 2 % 4));
+    a[4 * i] = v.x, a[4 * i + 1] = v.y, a[4 * i + 2] = v.z, a[4 * i + 3] = v.w;
+  }
+}
+//@ fragment_staged_f32_b
+INLINE void fragment_staged_f32_b(vu* b, const void* p, int piece) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int column = lane() % 8 + 8 * j;
+    const uint4 v = smem_get((const uint4*)p + column * 4 + (piece ^ column / 2 % 4));
+    b[4 * j] = v.x, b[4 * j + 1] = v.y, b[4 * j + 2] = v.z, b[4 * j + 3] = v.w;
+  }
+}
+//@ mma_f32
+/// A lane's 4 × 4 sums of a tile, 4 of k.
+INLINE void mma_f32(vf* c, const vu* a, const vu* b) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+#pragma unroll
+    for (int i = 0; i < 16; ++i) c[i] = fmaf(__uint_as_float(a[i / 4 * 4 + k]), __uint_as_float(b[i % 4 * 4 + k]), c[i]);
+}
+//@ fragment_store_f32
+/// As fragment_store, of the sums that the lanes made for themselves.
+INLINE void fragment_store_f32(const vf* c, vf* p) {
+  vf* const q = p + lane() / 8 * 40 + lane() % 8;
+  __syncwarp();  // what was here has been read
+#pragma unroll
+  for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
+  __syncwarp();
+}
 //@ mma_bf16
 INLINE void mma_bf16(vf* c, const vu* a, const vu* b) {
   fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k16_bf16(d, x, y); });
