@@ -92,10 +92,11 @@ void Planner::consider(NestPlan p) {
 void Planner::score(NestPlan& p) {
   double us = 0;
   if (gpu()) {
-    launch(p, outputs_, 4);
+    deal_out(p, outputs_);
+    GpuTile tile(nest_, facts_, p, c_);
+    launch(p, tile, 4, 1);
     us = p.estimate.us;
-    p.block_rows = 2;
-    launch(p, outputs_, 8);
+    launch(p, tile, 8, 2);
     us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {

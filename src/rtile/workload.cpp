@@ -21,7 +21,7 @@ class Counter {
     // registers ← L1: every load and store, as wide as a vector (broadcasts read one element)
     const double vector_bytes = c_.profile.vector_bits / 8.0;
     w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
-    if (c_.profile.kind == hw::Profile::Kind::cpu) traffic();  // of a GPU's tasks together: gpu_workload
+    if (c_.profile.kind == hw::Profile::Kind::cpu) traffic();  // of a GPU's tasks together: GpuTile
     copies();
     w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
     for (const Operand& o : plan_.operands)
