@@ -110,10 +110,19 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
         if (fl.inner.uses(int(a))) c[a] = std::max<int64_t>(1, std::abs(c[a]));
     f.dim_coef.push_back(std::move(c));
   }
+  f.walks = walks_of(f.dim_coef);
   return f;
 }
 
 }  // namespace
+
+std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef) {
+  std::vector<NestFacts::OperandFacts::Walk> walks;
+  for (size_t d = dim_coef.size(); d-- > 0;)
+    for (size_t a = 0; a < dim_coef[d].size(); ++a)
+      if (dim_coef[d][a] != 0) walks.push_back({d, a, std::abs(dim_coef[d][a])});
+  return walks;
+}
 
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   NestFacts f;
@@ -154,7 +163,7 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   return f;
 }
 
-double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed) {
+double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed) {
   if (packed) {
     double n = o.element_bytes;
     for (size_t a = 0; a < extents.size(); ++a)
@@ -163,9 +172,10 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
   }
   // one stretch per row; rows less than a line apart share their lines and form one stretch
   double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
+  auto walk = o.walks.begin();
   for (size_t d = o.shape.size(); d-- > 0;) {
     int64_t span = 1;
-    for (size_t a = 0; a < extents.size(); ++a) span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1);
+    for (; walk != o.walks.end() && walk->dimension == d; ++walk) span += walk->coef * (extents[walk->axis] - 1);
     if (rows == 1 && stride - stretch < line_bytes)
       stretch += double(span - 1) * stride;
     else

@@ -74,11 +74,12 @@ void Planner::enumerate_tiles(const Start& s) {
   }
 }
 
-void Planner::consider(NestPlan p) {
-  if (p.tiled() && !fits_tiles(p)) return;
-  if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
+void Planner::consider(const NestPlan& tile) {
+  if (tile.tiled() && !fits_tiles(tile)) return;
+  if (step_bytes(tile) > double(c_.profile.levels[0].capacity_bytes)) return;
   const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
-  if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
+  if (registers_needed(nest_, facts_, tile) > registers && points(tile) > 1) return;
+  NestPlan p = tile;
   unroll(p);
   score(p);
   // neighbouring steps of an unrolled window share loads, if the registers hold them

@@ -74,7 +74,7 @@ class Planner {
   std::vector<int64_t> thinned(std::vector<int64_t> all) const;
   void enumerate_tiles(const Start& s);
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
-  void consider(NestPlan p);
+  void consider(const NestPlan& tile);
   void score(NestPlan& p);
   /// Register tiles slower than the fastest one by more than this are given up.
   double limit() const { return 1 + 0.25 * c_.breadth; }

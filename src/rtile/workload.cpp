@@ -227,10 +227,9 @@ class Counter {
   // ---- traffic ----
 
   /// Bytes touched by all operands, and by each, while the axes cover `extents`.
-  double footprint(const std::vector<int64_t>& extents, std::vector<double>& each) const {
+  double footprint(std::span<const int64_t> extents, std::span<double> each) const {
     double sum = 0;
-    each.resize(facts_.operands.size());
-    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+    for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
       const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
@@ -241,34 +240,39 @@ class Counter {
 
   /// Streams beyond the first-level cache.
   void traffic() {
-    bool any = false;
-    for (size_t i = 0; i < facts_.operands.size(); ++i) any |= leaves(i, 0);
-    if (!any) return;
+    const size_t n_operands = facts_.operands.size(), n_loops = plan_.loops.size();
+    size_t farthest = 0;  // the last level that streams come from
+    for (size_t i = 0; i < n_operands; ++i)
+      while (leaves(i, farthest)) ++farthest;
+    if (farthest == 0) return;
     // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
-    std::vector<std::vector<int64_t>> covered{worker_};
-    std::vector<double> trips;
-    for (const Loop& l : plan_.loops) {
-      std::vector<int64_t> e = covered.back();
+    std::vector<int64_t> extents((n_loops + 1) * n_);
+    std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
+    const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
+    const auto each = [&](size_t depth) { return std::span<double>(bytes_touched).subspan(depth * n_operands, n_operands); };
+    std::copy(worker_.begin(), worker_.end(), extents.begin());
+    total.push_back(footprint(covered(0), each(0)));
+    for (size_t d = 0; d < n_loops; ++d) {
+      const Loop& l = plan_.loops[d];
       const size_t a = size_t(l.axis);
+      std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
+      int64_t& x = extents[(d + 1) * n_ + a];
       const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * mean_[a])) * plan_.tile[a].unit;
-      trips.push_back(std::ceil(double(e[a]) / double(std::min(inside, e[a]))));
-      e[a] = std::min(e[a], inside);
-      covered.push_back(std::move(e));
+      trips.push_back(std::ceil(double(x) / double(std::min(inside, x))));
+      x = std::min(x, inside);
+      total.push_back(footprint(covered(d + 1), each(d + 1)));
     }
-    std::vector<std::vector<double>> each(covered.size());
-    std::vector<double> total(covered.size());
-    for (size_t d = 0; d < covered.size(); ++d) total[d] = footprint(covered[d], each[d]);
 
-    std::vector<double> runs(facts_.operands.size());
-    for (size_t i = 0; i < runs.size(); ++i)
+    std::vector<double> runs(n_operands);
+    for (size_t i = 0; i < n_operands; ++i)
       if (leaves(i, 0)) runs[i] = stretch(i);
     const auto& levels = c_.profile.levels;
-    for (size_t inner = 0; inner + 1 < levels.size(); ++inner) {
+    for (size_t inner = 0; inner < farthest; ++inner) {
       const double capacity = 0.8 * double(levels[inner].capacity_bytes) / std::max(1, std::min(levels[inner].shared_by, w_.workers));
       size_t depth = 0;
-      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered[d], each[d], levels[inner]); };
-      while (depth + 1 < covered.size() && occupied(depth) > capacity) ++depth;
-      const bool fits = depth + 1 < covered.size() || occupied(depth) <= capacity;
+      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered(d), each(d), levels[inner]); };
+      while (depth < n_loops && occupied(depth) > capacity) ++depth;
+      const bool fits = depth < n_loops || occupied(depth) <= capacity;
       hw::LevelTraffic& t = w_.levels[inner + 1];
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
@@ -280,7 +284,7 @@ class Counter {
           reusing = reusing && !used;
           if (!reusing) executions *= trips[l];
         }
-        double bytes = each[depth][i] * executions;
+        double bytes = each(depth)[i] * executions;
         t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
         if (o.is_store) {
@@ -302,7 +306,7 @@ class Counter {
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
   /// Only small caches are indexed by plain address bits.
-  double lost_to_conflicts(const std::vector<int64_t>& covered, const std::vector<double>& bytes, const hw::MemoryLevel& level) const {
+  double lost_to_conflicts(std::span<const int64_t> covered, std::span<const double> bytes, const hw::MemoryLevel& level) const {
     if (level.ways <= 0 || level.capacity_bytes > (int64_t{4} << 20)) return 0;
     const int64_t way = level.capacity_bytes / level.ways;
     double lost = 0;

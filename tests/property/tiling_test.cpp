@@ -59,6 +59,7 @@ Box random_box(std::mt19937& random, bool dense) {
     o.dim_coef.push_back(c);
     o.shape.push_back(reach + (below(2) ? below(40) : 0));
   }
+  o.walks = rtile::walks_of(o.dim_coef);
   const auto strides = rtile::row_major(o.shape);
   o.coef.assign(3, 0);
   for (size_t d = 0; d < o.shape.size(); ++d)
