@@ -9,7 +9,7 @@ namespace rgen::rtile {
 
 namespace {
 
-std::string function_name(ir::UnaryOp op) {
+std::string_view function_name(ir::UnaryOp op) {
   using O = ir::UnaryOp;
   switch (op) {
     case O::exp:
@@ -34,7 +34,7 @@ std::string function_name(ir::UnaryOp op) {
   }
   return "add";
 }
-std::string function_name(ir::BinaryOp op) {
+std::string_view function_name(ir::BinaryOp op) {
   using O = ir::BinaryOp;
   switch (op) {
     case O::mul:
@@ -54,7 +54,7 @@ std::string function_name(ir::BinaryOp op) {
   }
 }
 
-void count(std::vector<std::pair<std::string, double>>& into, const std::string& f) {
+void count(std::vector<std::pair<std::string_view, double>>& into, std::string_view f) {
   for (auto& [name, n] : into)
     if (name == f) {
       n += 1;
@@ -64,7 +64,7 @@ void count(std::vector<std::pair<std::string, double>>& into, const std::string&
 }
 
 /// `top`: the outermost product of a sum is part of the multiply-add.
-void count_functions(const ir::Expr& e, std::vector<std::pair<std::string, double>>& into, double& ops, bool top) {
+void count_functions(const ir::Expr& e, std::vector<std::pair<std::string_view, double>>& into, double& ops, bool top) {
   std::visit(ir::overloaded{[](const ir::Const&) {}, [](const ir::Access&) {}, [&](const ir::IndexValue&) { count(into, "add"), ops += 1; },
                             [&](const ir::Unary& u) {
                               count(into, function_name(u.op));

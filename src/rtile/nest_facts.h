@@ -2,6 +2,7 @@
 // operations, the registers of a tile.
 #pragma once
 #include <span>
+#include <string_view>
 
 #include "rtile/rprogram.h"
 
@@ -27,9 +28,9 @@ struct NestFacts {
   };
   std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
   size_t reads = 0;
-  int products = 0;                                                              ///< inner sum statements that are one multiply-add
-  std::vector<std::pair<std::string, double>> inner_functions, outer_functions;  ///< vectors through each function per point
-  double inner_ops = 0, outer_ops = 0;                                           ///< instructions of those
+  int products = 0;                                                                   ///< inner sum statements that are one multiply-add
+  std::vector<std::pair<std::string_view, double>> inner_functions, outer_functions;  ///< vectors through each function per point
+  double inner_ops = 0, outer_ops = 0;                                                ///< instructions of those
 };
 std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef);
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);

@@ -146,12 +146,11 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
       if (t.blocks == 1) continue;
       int64_t blocks = 1;
       const auto bytes = [&](int64_t n) {
-        auto x = e;
-        x[size_t(a)] = std::min(extent(a), n * t.size());
+        e[size_t(a)] = std::min(extent(a), n * t.size());
         double sum = 0;
         for (size_t k = 0; k < facts_.operands.size(); ++k)
           if (facts_.operands[k].coef[size_t(a)] != 0)
-            sum += footprint_bytes(facts_.operands[k], x, c_.profile.levels[0].line_bytes,
+            sum += footprint_bytes(facts_.operands[k], e, c_.profile.levels[0].line_bytes,
                                    k < facts_.reads && p.operands[k].placement == Placement::prepack);
         return sum;
       };

@@ -101,6 +101,7 @@ void Planner::score(NestPlan& p) {
     us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
+    p.loops.reserve(outputs_.size());
     for (int a : outputs_) p.loops.push_back({a, 1});
     us = hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
   }
@@ -110,9 +111,9 @@ void Planner::score(NestPlan& p) {
 }
 
 double Planner::step_bytes(const NestPlan& p) const {
-  std::vector<int64_t> e;
+  std::vector<int64_t> e(static_cast<size_t>(n_));
   for (int a = 0; a < n_; ++a)
-    e.push_back(std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size()));
+    e[size_t(a)] = std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size());
   double sum = 0;
   for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, false);
   return sum;

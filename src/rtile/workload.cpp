@@ -11,7 +11,7 @@ namespace {
 class Counter {
  public:
   Counter(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
-      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), mean_(n_), trips_(n_, 1), unroll_(n_, 1), worker_(n_) {
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), axes_(n_) {
     shape();
   }
 
@@ -34,11 +34,14 @@ class Counter {
   const NestFacts& facts_;
   const NestPlan& plan_;
   const PlanContext& c_;
+  struct Axis {
+    double mean = 0;      ///< output axis: mean size of a tile, in units
+    double trips = 1;     ///< reduced axis: iterations of its loop inside the tile
+    int64_t unroll = 1;   ///< ... and units per iteration
+    int64_t covered = 0;  ///< elements that the busiest worker covers
+  };
   const size_t n_;
-  std::vector<double> mean_;       ///< mean size of a tile per output axis, in units
-  std::vector<double> trips_;      ///< iterations of each reduced axis' loop inside the tile
-  std::vector<int64_t> unroll_;    ///< units of each reduced axis per iteration
-  std::vector<int64_t> worker_;    ///< elements of each axis that the busiest worker covers
+  std::vector<Axis> axes_;
   double calls_ = 1;               ///< tiles of the busiest worker (chunks counted)
   double points_ = 1, steps_ = 1;  ///< per tile: vectors of results, steps of the reduction
   double chunks_ = 1;
@@ -52,22 +55,22 @@ class Counter {
     for (size_t a = 0; a < n_; ++a) {
       const Blocking& t = plan_.tile[a];
       const int64_t extent = nest_.axes[a].extent;
-      worker_[a] = extent;
+      axes_[a].covered = extent;
       if (!reduced(a)) {
         int64_t blocks = t.blocks;
         for (const Parallel& p : plan_.parallel)
           if (size_t(p.axis) == a) blocks = ceil_div(t.blocks, p.parts);
-        mean_[a] = double(t.units()) / double(t.blocks);
-        worker_[a] = std::min(extent, int64_t(std::ceil(double(blocks) * mean_[a] * double(t.unit))));
+        axes_[a].mean = double(t.units()) / double(t.blocks);
+        axes_[a].covered = std::min(extent, int64_t(std::ceil(double(blocks) * axes_[a].mean * double(t.unit))));
         calls_ *= double(blocks);
-        points_ *= mean_[a];
+        points_ *= axes_[a].mean;
       } else {
         int64_t inside = extent;
         for (const Loop& l : plan_.loops)
           if (size_t(l.axis) == a) inside = std::min(l.step, extent), chunks_ *= double(ceil_div(extent, l.step));
         const double units = std::ceil(double(inside) / double(unit(a)));
-        unroll_[a] = std::min<int64_t>(t.hi, int64_t(units));
-        trips_[a] = std::ceil(units / double(unroll_[a]));
+        axes_[a].unroll = std::min<int64_t>(t.hi, int64_t(units));
+        axes_[a].trips = std::ceil(units / double(axes_[a].unroll));
         steps_ *= units;
       }
     }
@@ -81,7 +84,7 @@ class Counter {
       double product = 1, span = 1, steps = 1;
       for (size_t a = 0; a < n_; ++a) {
         if (dim[a] == 0 || int(a) == plan_.vec) continue;
-        const double size = reduced(a) ? double(unroll_[a]) : mean_[a];
+        const double size = reduced(a) ? double(axes_[a].unroll) : axes_[a].mean;
         if (reduced(a) && !plan_.window) {  // loaded again for every step
           steps *= size;
           continue;
@@ -91,11 +94,12 @@ class Counter {
       }
       n *= std::min(product, span) * steps;
     }
-    if (o.coef[size_t(plan_.vec)] != 0) n *= reduced(size_t(plan_.vec)) ? double(unroll_[size_t(plan_.vec)]) : mean_[size_t(plan_.vec)];
+    if (o.coef[size_t(plan_.vec)] != 0)
+      n *= reduced(size_t(plan_.vec)) ? double(axes_[size_t(plan_.vec)].unroll) : axes_[size_t(plan_.vec)].mean;
     return n;
   }
 
-  void function(const std::string& name, double n) {
+  void function(std::string_view name, double n) {
     for (auto& [f, m] : w_.functions)
       if (f == name) {
         m += n;
@@ -105,12 +109,13 @@ class Counter {
   }
 
   void instructions() {
+    w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
     const bool vec_reduced = reduced(size_t(plan_.vec));
     const double inner = points_ * steps_ * calls_;  // points of the whole nest, in vectors
     const double outer = points_ * calls_ / chunks_;
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
-      if (reduced(a)) iterations *= trips_[a];
+      if (reduced(a)) iterations *= axes_[a].trips;
     double loads = 0, stores = 0, extra = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
@@ -123,7 +128,7 @@ class Counter {
           stores += n;
         } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
           // partly filled transposes cost as much as full ones
-          const double fill = std::min(1.0, mean_[size_t(plan_.store_transpose_axis)] / plan_.lanes);
+          const double fill = std::min(1.0, axes_[size_t(plan_.store_transpose_axis)].mean / plan_.lanes);
           stores += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
         } else {
           // a scatter is a microprogram of a store and several operations a lane
@@ -138,7 +143,7 @@ class Counter {
         loads += n;
         if (!o.affine) extra += 10 * n;
       } else if (plan_.operands[i].transposed) {
-        const double fill = std::min(1.0, mean_[size_t(plan_.operands[i].transpose_axis)] / plan_.lanes);
+        const double fill = std::min(1.0, axes_[size_t(plan_.operands[i].transpose_axis)].mean / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
       } else {
         stride == 2 ? function("shuffle", n) : function("gather", n);
@@ -155,7 +160,7 @@ class Counter {
       std::vector<int64_t> size(n_, 1);
       for (size_t a = 0; a < n_; ++a)
         if (!reduced(a)) size[a] = plan_.tile[a].hi;
-      const double rows = double(plan_.row_tiles(size, nest_).size()), columns = mean_[size_t(plan_.vec)];
+      const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
       w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
       if (plan_.form == AtomForm::matrix) {
         loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
@@ -189,7 +194,7 @@ class Counter {
     w_.instructions = loads + stores + ops + 3 * iterations * calls_ + 30 * calls_;
     const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
     if (nest_.has_reduction()) {
-      const double copies = vec_reduced ? double(unroll_[size_t(plan_.vec)]) : 1;
+      const double copies = vec_reduced ? double(axes_[size_t(plan_.vec)].unroll) : 1;
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
       w_.chain_latency_ns = latency;
     }
@@ -201,7 +206,7 @@ class Counter {
     if (plan_.reduce_order.empty()) return 1;
     const size_t last = size_t(plan_.reduce_order.back());
     const int64_t most = 16 / o.element_bytes;
-    if (o.coef[last] != 1 || !o.guards.empty() || unroll_[last] % most != 0) return 1;
+    if (o.coef[last] != 1 || !o.guards.empty() || axes_[last].unroll % most != 0) return 1;
     for (size_t a = 0; a < n_; ++a)
       if (a != last && o.coef[a] % most != 0) return 1;
     return most;
@@ -250,14 +255,15 @@ class Counter {
     std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
     const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
     const auto each = [&](size_t depth) { return std::span<double>(bytes_touched).subspan(depth * n_operands, n_operands); };
-    std::copy(worker_.begin(), worker_.end(), extents.begin());
+    for (size_t a = 0; a < n_; ++a) extents[a] = axes_[a].covered;
+    trips.reserve(n_loops), total.reserve(n_loops + 1);
     total.push_back(footprint(covered(0), each(0)));
     for (size_t d = 0; d < n_loops; ++d) {
       const Loop& l = plan_.loops[d];
       const size_t a = size_t(l.axis);
       std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
       int64_t& x = extents[(d + 1) * n_ + a];
-      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * mean_[a])) * plan_.tile[a].unit;
+      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
       trips.push_back(std::ceil(double(x) / double(std::min(inside, x))));
       x = std::min(x, inside);
       total.push_back(footprint(covered(d + 1), each(d + 1)));
@@ -347,7 +353,7 @@ class Counter {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const double before = run;
-      extend(a, worker_[a]);
+      extend(a, axes_[a].covered);
       if (run == before) break;  // the next iteration jumps
     }
     return std::min(65536.0, std::max(64.0, run * o.element_bytes));
@@ -363,8 +369,8 @@ class Counter {
     std::vector<int64_t> lines{0};
     double steps = 1;
     for (size_t a = 0; a < n_; ++a) {
-      if (reduced(a)) steps *= trips_[a];
-      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? unroll_[a] : int64_t(std::ceil(mean_[a]));
+      if (reduced(a)) steps *= axes_[a].trips;
+      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
       const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
       if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024) continue;
       const size_t before = lines.size();
