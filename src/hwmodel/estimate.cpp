@@ -32,7 +32,8 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   const double issue = w.instructions / (p.issue_width * p.ghz);
   // resources used near their limits at the same time get in each other's way: a smooth maximum (at most 2 of them: +12 %)
   double sum = 0;
-  for (double t : {vector_ns, loads, stores, issue, chain_ns}) sum += std::pow(t, 6);
+  for (double t : {vector_ns, loads, stores, issue, chain_ns})
+    if (t > 0) sum += std::pow(t, 6);
   return std::pow(sum, 1.0 / 6);
 }
 
@@ -54,6 +55,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
   e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;
   // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
   Overlap o{e.compute_us, 0, "compute"};
+  e.level_us.reserve(p.levels.size());
   for (size_t i = 0; i < p.levels.size(); ++i) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
     const MemoryLevel& level = p.levels[i];

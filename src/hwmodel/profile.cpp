@@ -37,7 +37,7 @@ const MemoryLevel& Profile::level(std::string_view level_name) const {
 
 double Profile::cost(std::string_view function) const {
   if (function == "min") function = "max";
-  auto found = cycles.find(std::string(function));
+  auto found = cycles.find(function);
   if (found != cycles.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [key, unused] : cycles) names.push_back(key);

@@ -34,10 +34,10 @@ class Constructor {
   std::vector<Candidate> run() {
     const std::vector<Nest> nests = build_nests(program_);
     homes(nests);
-    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false), false);
+    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false));
     const std::vector<Group> fused = build_groups(program_, nests, true);
     if (fused.size() < nests.size() && profile_.kind == hw::Profile::Kind::cpu)  // a GPU's tiles would pass through memory all the same
-      for (auto& p : assemble(fused, true)) programs.push_back(std::move(p));
+      for (auto& p : assemble(fused)) programs.push_back(std::move(p));
     if (programs.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program_.name + "' fits this hardware", profile_.name);
     std::vector<Candidate> all;
     for (auto& p : programs) {
@@ -114,13 +114,12 @@ class Constructor {
   PlanContext context(int threads) const { return {program_, profile_, threads, 1, home_, prepackable_, breadth_}; }
 
   /// RPrograms from the best plans of each group; several when there is one group only.
-  std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups, bool fused) {
+  std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups) {
     std::vector<std::vector<GroupPlan>> ranked;
     for (const Group& g : groups) {
       ranked.push_back(g.shared.empty() ? single(g) : fused_plans(g));
       if (ranked.back().empty()) return {};
     }
-    (void)fused;
     std::vector<std::shared_ptr<RProgram>> programs;
     size_t most = 1;
     for (const auto& r : ranked) most = std::max(most, r.size());

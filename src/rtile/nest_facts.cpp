@@ -9,7 +9,7 @@ namespace rgen::rtile {
 
 namespace {
 
-std::string function_name(ir::UnaryOp op) {
+std::string_view function_name(ir::UnaryOp op) {
   using O = ir::UnaryOp;
   switch (op) {
     case O::exp:
@@ -34,7 +34,7 @@ std::string function_name(ir::UnaryOp op) {
   }
   return "add";
 }
-std::string function_name(ir::BinaryOp op) {
+std::string_view function_name(ir::BinaryOp op) {
   using O = ir::BinaryOp;
   switch (op) {
     case O::mul:
@@ -54,7 +54,7 @@ std::string function_name(ir::BinaryOp op) {
   }
 }
 
-void count(std::vector<std::pair<std::string, double>>& into, const std::string& f) {
+void count(std::vector<std::pair<std::string_view, double>>& into, std::string_view f) {
   for (auto& [name, n] : into)
     if (name == f) {
       n += 1;
@@ -64,7 +64,7 @@ void count(std::vector<std::pair<std::string, double>>& into, const std::string&
 }
 
 /// `top`: the outermost product of a sum is part of the multiply-add.
-void count_functions(const ir::Expr& e, std::vector<std::pair<std::string, double>>& into, double& ops, bool top) {
+void count_functions(const ir::Expr& e, std::vector<std::pair<std::string_view, double>>& into, double& ops, bool top) {
   std::visit(ir::overloaded{[](const ir::Const&) {}, [](const ir::Access&) {}, [&](const ir::IndexValue&) { count(into, "add"), ops += 1; },
                             [&](const ir::Unary& u) {
                               count(into, function_name(u.op));
@@ -110,10 +110,19 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
         if (fl.inner.uses(int(a))) c[a] = std::max<int64_t>(1, std::abs(c[a]));
     f.dim_coef.push_back(std::move(c));
   }
+  f.walks = walks_of(f.dim_coef);
   return f;
 }
 
 }  // namespace
+
+std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef) {
+  std::vector<NestFacts::OperandFacts::Walk> walks;
+  for (size_t d = dim_coef.size(); d-- > 0;)
+    for (size_t a = 0; a < dim_coef[d].size(); ++a)
+      if (dim_coef[d][a] != 0) walks.push_back({d, a, std::abs(dim_coef[d][a])});
+  return walks;
+}
 
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   NestFacts f;
@@ -154,7 +163,7 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   return f;
 }
 
-double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed, bool skips) {
+double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed, bool skips) {
   if (packed) {
     double n = o.element_bytes;
     for (size_t a = 0; a < extents.size(); ++a)
@@ -163,10 +172,11 @@ double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64
   }
   // one stretch per row; rows less than a line apart share their lines and form one stretch
   double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
+  auto walk = o.walks.begin();
   for (size_t d = o.shape.size(); d-- > 0;) {
     int64_t span = 1, points = 1;
-    for (size_t a = 0; a < extents.size(); ++a)
-      span += std::abs(o.dim_coef[d][a]) * (extents[a] - 1), points *= o.dim_coef[d][a] != 0 ? extents[a] : 1;
+    for (; walk != o.walks.end() && walk->dimension == d; ++walk)
+      span += walk->coef * (extents[walk->axis] - 1), points *= extents[walk->axis];
     const double touched = double(skips ? std::min(span, points) : span);
     const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
     if (rows == 1 && apart - stretch < line_bytes)

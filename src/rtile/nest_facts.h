@@ -1,6 +1,9 @@
 // What a nest asks of memory and registers, whatever the loops around its tile: its accesses as coefficients, footprints, counts of
 // operations, the registers of a tile.
 #pragma once
+#include <span>
+#include <string_view>
+
 #include "rtile/rprogram.h"
 
 namespace rgen::rtile {
@@ -13,6 +16,11 @@ struct NestFacts {
     std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
     std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
+    struct Walk {
+      size_t dimension, axis;
+      int64_t coef;  ///< |dim_coef|, not 0
+    };
+    std::vector<Walk> walks;  ///< dim_coef without its zeros, last dimension first
     std::vector<int64_t> shape;
     std::vector<int> guards;  ///< dimensions that can leave the tensor
     bool is_store = false;
@@ -20,16 +28,16 @@ struct NestFacts {
   };
   std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
   size_t reads = 0;
-  int products = 0;                                                              ///< inner sum statements that are one multiply-add
-  std::vector<std::pair<std::string, double>> inner_functions, outer_functions;  ///< vectors through each function per point
-  double inner_ops = 0, outer_ops = 0;                                           ///< instructions of those
+  int products = 0;                                                                   ///< inner sum statements that are one multiply-add
+  std::vector<std::pair<std::string_view, double>> inner_functions, outer_functions;  ///< vectors through each function per point
+  double inner_ops = 0, outer_ops = 0;                                                ///< instructions of those
 };
+std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef);
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
 
 /// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order; `skips`: what a
 /// strided walk steps over is not fetched (a CPU's prefetchers do).
-double footprint_bytes(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents, int line_bytes, bool packed,
-                       bool skips = false);
+double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed, bool skips = false);
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
 int64_t shared_bytes(const NestPlan& plan);

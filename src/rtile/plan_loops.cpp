@@ -34,33 +34,40 @@ std::vector<std::vector<int>> Planner::loop_orders(const NestPlan& base) const {
   return orders;
 }
 
-void Planner::launch(NestPlan& p, const std::vector<int>& order, int block_tasks) const {
+void Planner::deal_out(NestPlan& p, const std::vector<int>& order) {
   p.loops.clear(), p.parallel.clear();
   for (int a : order) {
     p.loops.push_back({a, 1});
     if (p.tile[size_t(a)].blocks > 1) p.parallel.push_back({a, p.tile[size_t(a)].blocks});
   }
+}
+
+void Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const {
+  p.block_rows = block_rows;
   p.block_tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
   const size_t axes = p.parallel.size();
   if (p.block_rows > 1 && (axes < 2 || p.block_tasks % p.block_rows || p.parallel[axes - 2].parts % p.block_rows ||
                            p.parallel[axes - 1].parts % (p.block_tasks / p.block_rows)))
     p.block_rows = 1;
-  p.estimate = hw::estimate(gpu_workload(nest_, facts_, p, c_), c_.profile);
+  p.estimate = hw::estimate(tile.launch(p), c_.profile);
 }
 
 void Planner::enumerate_launches(const NestPlan& base) {
-  for (const auto& order : loop_orders(base))
+  NestPlan p = base;
+  deal_out(p, outputs_);
+  GpuTile tile(nest_, facts_, p, c_);
+  for (const auto& order : loop_orders(base)) {
+    deal_out(p, order);
     for (int warps : {1, 2, 4, 8, 16}) {
       if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
       if (shared_bytes(base) * warps > kStaticShared) break;
       for (int rows : {1, 2, 4}) {
-        NestPlan p = base;
-        p.block_rows = rows;
-        launch(p, order, warps);
-        if (p.block_rows == rows) plans_.push_back(std::move(p));
+        launch(p, tile, warps, rows);
+        if (p.block_rows == rows) plans_.push_back(p);
       }
-      if (plans_.back().tasks() <= warps) break;
+      if (p.tasks() <= warps) break;
     }
+  }
 }
 
 std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
@@ -139,12 +146,11 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
       if (t.blocks == 1) continue;
       int64_t blocks = 1;
       const auto bytes = [&](int64_t n) {
-        auto x = e;
-        x[size_t(a)] = std::min(extent(a), n * t.size());
+        e[size_t(a)] = std::min(extent(a), n * t.size());
         double sum = 0;
         for (size_t k = 0; k < facts_.operands.size(); ++k)
           if (facts_.operands[k].coef[size_t(a)] != 0)
-            sum += footprint_bytes(facts_.operands[k], x, c_.profile.levels[0].line_bytes,
+            sum += footprint_bytes(facts_.operands[k], e, c_.profile.levels[0].line_bytes,
                                    k < facts_.reads && p.operands[k].placement == Placement::prepack);
         return sum;
       };

@@ -129,7 +129,19 @@ void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, co
   const auto in_wave =
       covered(nest, plan, wide * block_rows(s), deep * block_columns(plan), std::min(batches, ceil_div(wave, s.rows.blocks * columns)));
   const auto all = covered(nest, plan, s.rows.extent, nest.axes[size_t(plan.vec)].extent, batches);
-  add_memory_traffic(g, facts, plan, c, all, in_wave, std::ceil(double(plan.tasks()) / double(wave)));
+  const double waves = std::ceil(double(plan.tasks()) / double(wave));
+  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
+    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
+    return footprint_bytes(facts.operands[i], extents, c.profile.levels[1].line_bytes, packed, true);
+  };
+  double total = 0;
+  for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
+  for (size_t i = 0; i < facts.operands.size(); ++i) {
+    const auto& o = facts.operands[i];
+    if (c.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
+    const double once = bytes(i, all);
+    (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += stays_in_l2(once, total, c) ? once : std::max(once, waves * bytes(i, in_wave));
+  }
 }
 
 /// An extent in whole blocks of `hi` units, the last partly filled.

@@ -74,11 +74,12 @@ void Planner::enumerate_tiles(const Start& s) {
   }
 }
 
-void Planner::consider(NestPlan p) {
-  if (p.tiled() && !fits_tiles(p)) return;
-  if (step_bytes(p) > double(c_.profile.levels[0].capacity_bytes)) return;
+void Planner::consider(const NestPlan& tile) {
+  if (tile.tiled() && !fits_tiles(tile)) return;
+  if (step_bytes(tile) > double(c_.profile.levels[0].capacity_bytes)) return;
   const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
-  if (registers_needed(nest_, facts_, p) > registers && points(p) > 1) return;
+  if (registers_needed(nest_, facts_, tile) > registers && points(tile) > 1) return;
+  NestPlan p = tile;
   unroll(p);
   score(p);
   // neighbouring steps of an unrolled window share loads, if the registers hold them
@@ -92,13 +93,15 @@ void Planner::consider(NestPlan p) {
 void Planner::score(NestPlan& p) {
   double us = 0;
   if (gpu()) {
-    launch(p, outputs_, 4);
+    deal_out(p, outputs_);
+    GpuTile tile(nest_, facts_, p, c_);
+    launch(p, tile, 4, 1);
     us = p.estimate.us;
-    p.block_rows = 2;
-    launch(p, outputs_, 8);
+    launch(p, tile, 8, 2);
     us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
+    p.loops.reserve(outputs_.size());
     for (int a : outputs_) p.loops.push_back({a, 1});
     us = hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
   }
@@ -108,9 +111,9 @@ void Planner::score(NestPlan& p) {
 }
 
 double Planner::step_bytes(const NestPlan& p) const {
-  std::vector<int64_t> e;
+  std::vector<int64_t> e(static_cast<size_t>(n_));
   for (int a = 0; a < n_; ++a)
-    e.push_back(std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size()));
+    e[size_t(a)] = std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size());
   double sum = 0;
   for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, false);
   return sum;

@@ -74,7 +74,7 @@ class Planner {
   std::vector<int64_t> thinned(std::vector<int64_t> all) const;
   void enumerate_tiles(const Start& s);
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
-  void consider(NestPlan p);
+  void consider(const NestPlan& tile);
   void score(NestPlan& p);
   /// Register tiles slower than the fastest one by more than this are given up.
   double limit() const { return 1 + 0.25 * c_.breadth; }
@@ -104,8 +104,10 @@ class Planner {
   void finish(NestPlan p);
 
   // ---- launches of a GPU ----
-  /// On a GPU every tile is a task: blocks of neighbouring ones, in the order of the axes.
-  void launch(NestPlan& p, const std::vector<int>& order, int block_tasks) const;
+  /// On a GPU every tile is a task, in the order of the axes.
+  static void deal_out(NestPlan& p, const std::vector<int>& order);
+  /// Blocks of neighbouring tasks; of one row where such a rectangle does not come out even.
+  void launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
   void enumerate_launches(const NestPlan& base);
 };
 

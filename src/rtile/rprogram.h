@@ -95,10 +95,10 @@ struct Staging {
   Blocking rows;                          ///< the product of the row axes' extents, in units of 16; the last block may be partly filled
   int warp_rows = 1, warp_columns = 1;    ///< warps of a block
   int stages = 2, depth = 1;              ///< buffers; steps of k in each
-  /// Who multiplies: a warp's tensor core, from registers (mma.sync); four warps', 64 rows straight from shared memory (wgmma; one column of
-  /// warps); every lane for itself, 4 × 4 of a tile of 16 × 32 sums.
+  /// Who multiplies: a warp's tensor core, from registers (mma.sync); four warps', 64 rows straight from shared memory (wgmma; one column
+  /// of warps); every lane for itself, 4 × 4 of a tile of 16 × 32 sums.
   enum class Unit : uint8_t { warp, group, lane } unit = Unit::warp;
-  int64_t raster = 1;                     ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
+  int64_t raster = 1;  ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
   int warps() const { return warp_rows * warp_columns; }
   /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
   int ahead() const { return stages - (unit == Unit::group ? 2 : 1); }

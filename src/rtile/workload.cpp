@@ -11,7 +11,7 @@ namespace {
 class Counter {
  public:
   Counter(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
-      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), mean_(n_), trips_(n_, 1), unroll_(n_, 1), worker_(n_) {
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), axes_(n_) {
     shape();
   }
 
@@ -21,7 +21,7 @@ class Counter {
     // registers ← L1: every load and store, as wide as a vector (broadcasts read one element)
     const double vector_bytes = c_.profile.vector_bits / 8.0;
     w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
-    if (c_.profile.kind == hw::Profile::Kind::cpu) traffic();  // of a GPU's tasks together: gpu_workload
+    if (c_.profile.kind == hw::Profile::Kind::cpu) traffic();  // of a GPU's tasks together: GpuTile
     copies();
     w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
     for (const Operand& o : plan_.operands)
@@ -34,11 +34,14 @@ class Counter {
   const NestFacts& facts_;
   const NestPlan& plan_;
   const PlanContext& c_;
+  struct Axis {
+    double mean = 0;      ///< output axis: mean size of a tile, in units
+    double trips = 1;     ///< reduced axis: iterations of its loop inside the tile
+    int64_t unroll = 1;   ///< ... and units per iteration
+    int64_t covered = 0;  ///< elements that the busiest worker covers
+  };
   const size_t n_;
-  std::vector<double> mean_;       ///< mean size of a tile per output axis, in units
-  std::vector<double> trips_;      ///< iterations of each reduced axis' loop inside the tile
-  std::vector<int64_t> unroll_;    ///< units of each reduced axis per iteration
-  std::vector<int64_t> worker_;    ///< elements of each axis that the busiest worker covers
+  std::vector<Axis> axes_;
   double calls_ = 1;               ///< tiles of the busiest worker (chunks counted)
   double points_ = 1, steps_ = 1;  ///< per tile: vectors of results, steps of the reduction
   double chunks_ = 1;
@@ -52,22 +55,22 @@ class Counter {
     for (size_t a = 0; a < n_; ++a) {
       const Blocking& t = plan_.tile[a];
       const int64_t extent = nest_.axes[a].extent;
-      worker_[a] = extent;
+      axes_[a].covered = extent;
       if (!reduced(a)) {
         int64_t blocks = t.blocks;
         for (const Parallel& p : plan_.parallel)
           if (size_t(p.axis) == a) blocks = ceil_div(t.blocks, p.parts);
-        mean_[a] = double(t.units()) / double(t.blocks);
-        worker_[a] = std::min(extent, int64_t(std::ceil(double(blocks) * mean_[a] * double(t.unit))));
+        axes_[a].mean = double(t.units()) / double(t.blocks);
+        axes_[a].covered = std::min(extent, int64_t(std::ceil(double(blocks) * axes_[a].mean * double(t.unit))));
         calls_ *= double(blocks);
-        points_ *= mean_[a];
+        points_ *= axes_[a].mean;
       } else {
         int64_t inside = extent;
         for (const Loop& l : plan_.loops)
           if (size_t(l.axis) == a) inside = std::min(l.step, extent), chunks_ *= double(ceil_div(extent, l.step));
         const double units = std::ceil(double(inside) / double(unit(a)));
-        unroll_[a] = std::min<int64_t>(t.hi, int64_t(units));
-        trips_[a] = std::ceil(units / double(unroll_[a]));
+        axes_[a].unroll = std::min<int64_t>(t.hi, int64_t(units));
+        axes_[a].trips = std::ceil(units / double(axes_[a].unroll));
         steps_ *= units;
       }
     }
@@ -81,7 +84,7 @@ class Counter {
       double product = 1, span = 1, steps = 1;
       for (size_t a = 0; a < n_; ++a) {
         if (dim[a] == 0 || int(a) == plan_.vec) continue;
-        const double size = reduced(a) ? double(unroll_[a]) : mean_[a];
+        const double size = reduced(a) ? double(axes_[a].unroll) : axes_[a].mean;
         if (reduced(a) && !plan_.window) {  // loaded again for every step
           steps *= size;
           continue;
@@ -91,11 +94,12 @@ class Counter {
       }
       n *= std::min(product, span) * steps;
     }
-    if (o.coef[size_t(plan_.vec)] != 0) n *= reduced(size_t(plan_.vec)) ? double(unroll_[size_t(plan_.vec)]) : mean_[size_t(plan_.vec)];
+    if (o.coef[size_t(plan_.vec)] != 0)
+      n *= reduced(size_t(plan_.vec)) ? double(axes_[size_t(plan_.vec)].unroll) : axes_[size_t(plan_.vec)].mean;
     return n;
   }
 
-  void function(const std::string& name, double n) {
+  void function(std::string_view name, double n) {
     for (auto& [f, m] : w_.functions)
       if (f == name) {
         m += n;
@@ -105,12 +109,13 @@ class Counter {
   }
 
   void instructions() {
+    w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
     const bool vec_reduced = reduced(size_t(plan_.vec));
     const double inner = points_ * steps_ * calls_;  // points of the whole nest, in vectors
     const double outer = points_ * calls_ / chunks_;
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
-      if (reduced(a)) iterations *= trips_[a];
+      if (reduced(a)) iterations *= axes_[a].trips;
     const bool gpu = c_.profile.kind == hw::Profile::Kind::gpu;
     double loads = 0, stores = 0, extra = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
@@ -124,7 +129,7 @@ class Counter {
           stores += n;
         } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
           // partly filled transposes cost as much as full ones
-          const double fill = std::min(1.0, mean_[size_t(plan_.store_transpose_axis)] / plan_.lanes);
+          const double fill = std::min(1.0, axes_[size_t(plan_.store_transpose_axis)].mean / plan_.lanes);
           stores += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
         } else {
           // a scatter is a microprogram of a store and several operations a lane
@@ -139,7 +144,7 @@ class Counter {
         loads += n;
         if (!o.affine) extra += 10 * n;
       } else if (plan_.operands[i].transposed) {
-        const double fill = std::min(1.0, mean_[size_t(plan_.operands[i].transpose_axis)] / plan_.lanes);
+        const double fill = std::min(1.0, axes_[size_t(plan_.operands[i].transpose_axis)].mean / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
       } else {
         stride == 2 ? function("shuffle", n) : function("gather", n);
@@ -157,7 +162,7 @@ class Counter {
       std::vector<int64_t> size(n_, 1);
       for (size_t a = 0; a < n_; ++a)
         if (!reduced(a)) size[a] = plan_.tile[a].hi;
-      const double rows = double(plan_.row_tiles(size, nest_).size()), columns = mean_[size_t(plan_.vec)];
+      const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
       w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
       if (plan_.form == AtomForm::matrix) {
         loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
@@ -191,7 +196,7 @@ class Counter {
     w_.instructions = loads + stores + ops + 3 * iterations * calls_ + 30 * calls_;
     const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
     if (nest_.has_reduction()) {
-      const double copies = vec_reduced ? double(unroll_[size_t(plan_.vec)]) : 1;
+      const double copies = vec_reduced ? double(axes_[size_t(plan_.vec)].unroll) : 1;
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
       w_.chain_latency_ns = latency;
     }
@@ -203,7 +208,7 @@ class Counter {
     if (plan_.reduce_order.empty()) return 1;
     const size_t last = size_t(plan_.reduce_order.back());
     const int64_t most = 16 / o.element_bytes;
-    if (o.coef[last] != 1 || !o.guards.empty() || unroll_[last] % most != 0) return 1;
+    if (o.coef[last] != 1 || !o.guards.empty() || axes_[last].unroll % most != 0) return 1;
     for (size_t a = 0; a < n_; ++a)
       if (a != last && o.coef[a] % most != 0) return 1;
     return most;
@@ -226,7 +231,7 @@ class Counter {
     if (plan_.operands[i].placement != Placement::direct) return false;
     for (int d : o.guards)
       for (size_t a = 0; a < n_; ++a)
-        if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? trips_[a] : double(plan_.tile[a].blocks)) > 1) return true;
+        if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
     return false;
   }
 
@@ -246,10 +251,9 @@ class Counter {
   // ---- traffic ----
 
   /// Bytes touched by all operands, and by each, while the axes cover `extents`.
-  double footprint(const std::vector<int64_t>& extents, std::vector<double>& each) const {
+  double footprint(std::span<const int64_t> extents, std::span<double> each) const {
     double sum = 0;
-    each.resize(facts_.operands.size());
-    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+    for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
       const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
@@ -260,34 +264,40 @@ class Counter {
 
   /// Streams beyond the first-level cache.
   void traffic() {
-    bool any = false;
-    for (size_t i = 0; i < facts_.operands.size(); ++i) any |= leaves(i, 0);
-    if (!any) return;
+    const size_t n_operands = facts_.operands.size(), n_loops = plan_.loops.size();
+    size_t farthest = 0;  // the last level that streams come from
+    for (size_t i = 0; i < n_operands; ++i)
+      while (leaves(i, farthest)) ++farthest;
+    if (farthest == 0) return;
     // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
-    std::vector<std::vector<int64_t>> covered{worker_};
-    std::vector<double> trips;
-    for (const Loop& l : plan_.loops) {
-      std::vector<int64_t> e = covered.back();
+    std::vector<int64_t> extents((n_loops + 1) * n_);
+    std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
+    const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
+    const auto each = [&](size_t depth) { return std::span<double>(bytes_touched).subspan(depth * n_operands, n_operands); };
+    for (size_t a = 0; a < n_; ++a) extents[a] = axes_[a].covered;
+    trips.reserve(n_loops), total.reserve(n_loops + 1);
+    total.push_back(footprint(covered(0), each(0)));
+    for (size_t d = 0; d < n_loops; ++d) {
+      const Loop& l = plan_.loops[d];
       const size_t a = size_t(l.axis);
-      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * mean_[a])) * plan_.tile[a].unit;
-      trips.push_back(std::ceil(double(e[a]) / double(std::min(inside, e[a]))));
-      e[a] = std::min(e[a], inside);
-      covered.push_back(std::move(e));
+      std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
+      int64_t& x = extents[(d + 1) * n_ + a];
+      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
+      trips.push_back(std::ceil(double(x) / double(std::min(inside, x))));
+      x = std::min(x, inside);
+      total.push_back(footprint(covered(d + 1), each(d + 1)));
     }
-    std::vector<std::vector<double>> each(covered.size());
-    std::vector<double> total(covered.size());
-    for (size_t d = 0; d < covered.size(); ++d) total[d] = footprint(covered[d], each[d]);
 
-    std::vector<double> runs(facts_.operands.size());
-    for (size_t i = 0; i < runs.size(); ++i)
+    std::vector<double> runs(n_operands);
+    for (size_t i = 0; i < n_operands; ++i)
       if (leaves(i, 0)) runs[i] = stretch(i);
     const auto& levels = c_.profile.levels;
-    for (size_t inner = 0; inner + 1 < levels.size(); ++inner) {
+    for (size_t inner = 0; inner < farthest; ++inner) {
       const double capacity = 0.8 * double(levels[inner].capacity_bytes) / std::max(1, std::min(levels[inner].shared_by, w_.workers));
       size_t depth = 0;
-      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered[d], each[d], levels[inner]); };
-      while (depth + 1 < covered.size() && occupied(depth) > capacity) ++depth;
-      const bool fits = depth + 1 < covered.size() || occupied(depth) <= capacity;
+      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered(d), each(d), levels[inner]); };
+      while (depth < n_loops && occupied(depth) > capacity) ++depth;
+      const bool fits = depth < n_loops || occupied(depth) <= capacity;
       hw::LevelTraffic& t = w_.levels[inner + 1];
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
@@ -299,7 +309,7 @@ class Counter {
           reusing = reusing && !used;
           if (!reusing) executions *= trips[l];
         }
-        double bytes = each[depth][i] * executions;
+        double bytes = each(depth)[i] * executions;
         t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflict_bytes(i));
         if (o.is_store) {
@@ -321,7 +331,7 @@ class Counter {
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
   /// Only small caches are indexed by plain address bits.
-  double lost_to_conflicts(const std::vector<int64_t>& covered, const std::vector<double>& bytes, const hw::MemoryLevel& level) const {
+  double lost_to_conflicts(std::span<const int64_t> covered, std::span<const double> bytes, const hw::MemoryLevel& level) const {
     if (level.ways <= 0 || level.capacity_bytes > (int64_t{4} << 20)) return 0;
     const int64_t way = level.capacity_bytes / level.ways;
     double lost = 0;
@@ -362,7 +372,7 @@ class Counter {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const double before = run;
-      extend(a, worker_[a]);
+      extend(a, axes_[a].covered);
       if (run == before) break;  // the next iteration jumps
     }
     return std::min(65536.0, std::max(64.0, run * o.element_bytes));
@@ -378,8 +388,8 @@ class Counter {
     std::vector<int64_t> lines{0};
     double steps = 1;
     for (size_t a = 0; a < n_; ++a) {
-      if (reduced(a)) steps *= trips_[a];
-      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? unroll_[a] : int64_t(std::ceil(mean_[a]));
+      if (reduced(a)) steps *= axes_[a].trips;
+      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
       const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
       if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024) continue;
       const size_t before = lines.size();

@@ -18,11 +18,27 @@ struct PlanContext {
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a
-/// block share what they read through the first-level cache, those of a wave through L2.
-hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
-/// What a launch moves from and to memory: `all` once, and again in every wave what L2 does not keep until then.
-void add_memory_traffic(hw::GpuWorkload& launch, const NestFacts& facts, const NestPlan& plan, const PlanContext& context,
-                        const std::vector<int64_t>& all, const std::vector<int64_t>& in_wave, double waves);
+/// block share what they read through the first-level cache, those of a wave through L2. What all launches of a tile have in common is
+/// counted once.
+class GpuTile {
+ public:
+  /// Pre: every block of the output axes is a task.
+  GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+  /// Of that plan, or one that differs in the order of its tasks and in its blocks alone. Valid until the next call.
+  const hw::GpuWorkload& launch(const NestPlan& plan);
+
+ private:
+  const Nest& nest_;
+  const NestFacts& facts_;
+  const PlanContext& c_;
+  hw::GpuWorkload w_;
+  std::vector<double> of_task_, once_;  ///< per operand: bytes that a task touches, and that all do
+  double total_ = 0;
+
+  double bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const;
+};
+/// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.
+bool stays_in_l2(double once, double total, const PlanContext& context);
 
 /// The busiest worker's workload.
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);

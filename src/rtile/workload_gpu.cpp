@@ -30,58 +30,58 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
 
 }  // namespace
 
-void add_memory_traffic(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const PlanContext& c,
-                        const std::vector<int64_t>& all, const std::vector<int64_t>& in_wave, double waves) {
-  const hw::MemoryLevel& l2 = c.profile.levels[1];
-  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
-    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
-    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed, true);
-  };
-  double total = 0;
-  for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
+bool stays_in_l2(double once, double total, const PlanContext& c) {
+  const double capacity = double(c.profile.levels[1].capacity_bytes);
+  return total <= 0.8 * capacity || once <= 0.4 * capacity;
+}
+
+GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
+    : nest_(nest), facts_(facts), c_(context) {
+  w_.task = workload(nest, facts, plan, context);
+  w_.tasks = plan.tasks();
+  // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
+  const int needed = registers_needed(nest, facts, plan);
+  w_.registers = std::min(context.profile.gpu.max_registers_per_thread, int(round_up(needed + needed / 5 + 32, 8)));
+  for (int a : plan.reduce_order) {
+    const Blocking& t = plan.tile[size_t(a)];
+    w_.rounds *= std::ceil(double(t.units()) / double(t.hi));
+  }
+  const double loads = (w_.task.loads - w_.task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
+  w_.rounds = std::max(w_.rounds, loads / kLoadsAhead + w_.task.guarded_loads / kGuardedAhead);
+  const auto task = covered(nest, plan, 1), all = covered(nest, plan, plan.tasks());
   for (size_t i = 0; i < facts.operands.size(); ++i) {
-    const auto& o = facts.operands[i];
-    if (c.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
-    const double once = bytes(i, all);
-    const bool stays = total <= 0.8 * double(l2.capacity_bytes) || once <= 0.4 * double(l2.capacity_bytes);
-    (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += stays ? once : std::max(once, waves * bytes(i, in_wave));
+    of_task_.push_back(bytes(i, plan, task));
+    once_.push_back(bytes(i, plan, all));
+    total_ += once_.back();
   }
 }
 
-hw::GpuWorkload gpu_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
-  hw::GpuWorkload g;
-  g.task = workload(nest, facts, plan, c);
-  g.tasks = plan.tasks(), g.block_tasks = plan.block_tasks;
-  g.shared_bytes = shared_bytes(plan) * plan.block_tasks;
-  // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
-  const int needed = registers_needed(nest, facts, plan);
-  g.registers = std::min(c.profile.gpu.max_registers_per_thread, int(round_up(needed + needed / 5 + 32, 8)));
-  for (int a : plan.reduce_order) {
-    const Blocking& t = plan.tile[size_t(a)];
-    g.rounds *= std::ceil(double(t.units()) / double(t.hi));
-  }
-  const double loads = (g.task.loads - g.task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
-  g.rounds = std::max(g.rounds, loads / kLoadsAhead + g.task.guarded_loads / kGuardedAhead);
+double GpuTile::bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const {
+  const bool packed = operand < facts_.reads && plan.operands[operand].placement == Placement::prepack;
+  return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes, packed, true);
+}
 
-  const hw::MemoryLevel &l2 = c.profile.levels[1], &first = c.profile.levels[0];
-  const int64_t resident = hw::resident_blocks(plan.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
-  const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores * plan.block_tasks;
-  const auto task_extents = covered(nest, plan, 1), block = covered(nest, plan, plan.block_tasks);
-  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
-    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
-    return footprint_bytes(facts.operands[i], extents, l2.line_bytes, packed, true);
-  };
+const hw::GpuWorkload& GpuTile::launch(const NestPlan& plan) {
+  w_.block_tasks = plan.block_tasks;
+  w_.shared_bytes = shared_bytes(plan) * plan.block_tasks;
+  w_.block_read_bytes = w_.block_write_bytes = w_.dram_read_bytes = w_.dram_write_bytes = 0;
+  const hw::MemoryLevel& first = c_.profile.levels[0];
+  const int64_t resident = hw::resident_blocks(plan.block_tasks * c_.profile.gpu.warp, w_.registers, w_.shared_bytes, c_.profile);
+  const int64_t wave = std::max<int64_t>(1, resident) * c_.profile.cores * plan.block_tasks;
+  const auto block = covered(nest_, plan, plan.block_tasks), in_wave = covered(nest_, plan, wave);
+  const double waves = std::ceil(double(w_.tasks) / double(wave));
   // what the tasks of a block share counts once if they meet in the first-level cache: one round of their loads must fit
-  const double step = g.task.levels[0].read_bytes / g.rounds * plan.block_tasks * double(std::max<int64_t>(1, resident));
+  const double step = w_.task.levels[0].read_bytes / w_.rounds * plan.block_tasks * double(std::max<int64_t>(1, resident));
   const bool shared = step <= double(first.capacity_bytes);
-  for (size_t i = 0; i < facts.operands.size(); ++i) {
-    const auto& o = facts.operands[i];
-    const double of_block = shared ? bytes(i, block) : bytes(i, task_extents) * plan.block_tasks;
-    (o.is_store ? g.block_write_bytes : g.block_read_bytes) += of_block;
+  for (size_t i = 0; i < facts_.operands.size(); ++i) {
+    const auto& o = facts_.operands[i];
+    const double of_block = shared ? bytes(i, plan, block) : of_task_[i] * plan.block_tasks;
+    (o.is_store ? w_.block_write_bytes : w_.block_read_bytes) += of_block;
+    if (c_.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
+    const double moved = stays_in_l2(once_[i], total_, c_) ? once_[i] : std::max(once_[i], waves * bytes(i, plan, in_wave));
+    (o.is_store ? w_.dram_write_bytes : w_.dram_read_bytes) += moved;
   }
-  add_memory_traffic(g, facts, plan, c, covered(nest, plan, plan.tasks()), covered(nest, plan, wave),
-                     std::ceil(double(g.tasks) / double(wave)));
-  return g;
+  return w_;
 }
 
 }  // namespace rgen::rtile

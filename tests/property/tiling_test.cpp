@@ -59,6 +59,7 @@ Box random_box(std::mt19937& random, bool dense) {
     o.dim_coef.push_back(c);
     o.shape.push_back(reach + (below(2) ? below(40) : 0));
   }
+  o.walks = rtile::walks_of(o.dim_coef);
   const auto strides = rtile::row_major(o.shape);
   o.coef.assign(3, 0);
   for (size_t d = 0; d < o.shape.size(); ++d)
@@ -149,8 +150,8 @@ TEST_CASE("a walk that skips rows touches at least its elements, a dense one the
 TEST_CASE("rows between those of a strided walk are not fetched") {
   rtile::NestFacts::OperandFacts o;  // every second row of 64 × 64 floats
   o.shape = {64, 64}, o.coef = {128, 1}, o.dim_coef = {{2, 0}, {0, 1}};
-  CHECK(rtile::footprint_bytes(o, {32, 64}, 32, false) == 63 * 64 * 4);
-  CHECK(rtile::footprint_bytes(o, {32, 64}, 32, false, true) == 32 * 64 * 4);
+  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false) == 63 * 64 * 4);
+  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false, true) == 32 * 64 * 4);
 }
 
 TEST_CASE("the footprint of a packed operand is its elements'") {
