@@ -332,6 +332,9 @@ void yield(bool ends = false) {
 void thread_main() {
   arrived(m.threads[size_t(m.current)].context);
   m.call(m.context);
+  if (const size_t n = m.threads[size_t(m.current)].copies.size(); n > 0 && m.result->ok())  // its results are of interest all the same
+    std::snprintf(m.result->error, sizeof m.result->error,
+                  "block %u, thread %d ended with %zu asynchronous copies that it did not wait for", blockIdx.x, m.current, n);
   Warp& w = m.warps[size_t(m.current / kWarp)];
   w.ready &= ~(1u << m.current % kWarp), w.ended |= 1u << m.current % kWarp;
   ++m.ended;

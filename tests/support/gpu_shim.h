@@ -32,7 +32,7 @@ constexpr Schedule kSchedules[] = {Schedule::round_robin, Schedule::reversed, Sc
 
 enum class Copies {
   eager,  ///< asynchronous copies land when they are issued; asynchronous products are computed only at the wait that promises them
-  lazy,   ///< the other way round
+  lazy,   ///< the other way round; a thread that ends without having waited for its copies is reported
 };
 
 struct Options {

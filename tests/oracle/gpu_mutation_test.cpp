@@ -1,0 +1,261 @@
+// Would the shim notice? Faults are planted in emitted CUDA by replacing its text, one at a time, and every mutant must go wrong in at
+// least one of the shim's ways; the kernels themselves must be right in all of them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "base/math.h"
+#include "hwmodel/profile.h"
+#include "rtile/construct.h"
+#include "rtile/rprogram.h"
+#include "support/kernel_batch.h"
+
+using namespace rgen;
+using test::Edit;
+using test::KernelBatch;
+
+namespace {
+
+struct Subject {
+  std::string name, device, spec;
+  std::function<bool(const rtile::NestPlan&)> wanted;  ///< of the first plan that is like this; null: the best
+  std::function<void(rtile::NestPlan&)> change = nullptr;
+};
+
+std::string product(const std::string& type, int m, int n, int k) {
+  std::ostringstream o;
+  o << R"({"name": "mm_)" << type << R"(", "op": "matmul", "dtype": ")" << type << R"(", "params": {"m": )" << m << ", \"n\": " << n
+    << ", \"k\": " << k << R"(}, "epilogue": ["bias", "relu"]})";
+  return o.str();
+}
+
+std::string preset(const std::string& op, const std::string& type, const std::string& params) {
+  return "{\"name\": \"" + op + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {" + params + "}}";
+}
+
+/// A thread block of staged products, and what it would be for a larger problem: `raster` row blocks side by side.
+struct Block {
+  int warp_rows, warp_columns, row_tiles, column_tiles;  ///< warps; tiles of 16 × 32 sums of each
+  int stages;
+  int64_t raster = 1;
+};
+
+rtile::Blocking in_blocks(int64_t extent, int64_t unit, int64_t units) {
+  rtile::Blocking b;
+  b.extent = extent, b.unit = unit, b.hi = units;
+  b.blocks = b.n_hi = ceil_div(extent, unit * units);
+  return b;
+}
+
+/// The plan with this block in place of the one that planning chose.
+std::function<void(rtile::NestPlan&)> with(const Block& b) {
+  return [b](rtile::NestPlan& p) {
+    auto s = std::make_shared<rtile::Staging>(*p.staging);
+    s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->stages = b.stages, s->raster = b.raster;
+    s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles);
+    rtile::Blocking& columns = p.tile[size_t(p.vec)];
+    columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
+    std::erase_if(p.parallel, [&](const rtile::Parallel& x) { return x.axis == s->row_axes.back() || x.axis == p.vec; });
+    if (s->rows.blocks > 1) p.parallel.push_back({s->row_axes.back(), s->rows.blocks});
+    if (columns.blocks > 1) p.parallel.push_back({p.vec, columns.blocks});
+    p.staging = s;
+  };
+}
+
+/// The plan with fewer stages than it has rounds.
+void four_stages(rtile::NestPlan& p) {
+  auto s = std::make_shared<rtile::Staging>(*p.staging);
+  s->depth = 1, s->stages = 4;
+  p.staging = s;
+}
+
+/// More rounds than stages, odd extents, blocks of several warps.
+std::vector<Subject> subjects() {
+  const auto several_row_tiles = [](const rtile::NestPlan& p) {
+    return p.form == rtile::AtomForm::warp && p.tile[size_t(p.m_axis)].hi > 16 && p.tile[size_t(p.vec)].hi > 1 && p.block_tasks > 1;
+  };
+  const auto staged = [](const rtile::NestPlan& p) { return p.staging != nullptr; };
+  const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->group; };
+  const auto transposes = [](const rtile::NestPlan& p) { return p.store_transpose_axis >= 0; };
+  return {
+      {"staged f16", "a100", product("f16", 130, 72, 304), staged, with({2, 2, 1, 1, 3})},
+      {"staged f16, raster", "a100", product("f16", 128, 136, 144), staged, with({2, 2, 1, 1, 4, 2})},
+      {"staged s8", "a100", product("s8", 33, 96, 208), staged, with({1, 2, 2, 1, 2})},
+      {"staged bf16 scores", "a100",
+       R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 80], "dtype": "bf16"}, "X": {"shape": [3, 50, 80], "dtype": "bf16"}},
+       "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:80 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json",
+       staged, with({1, 2, 2, 1, 3})},
+      {"staged convolution", "a100",
+       R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3,
+       "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})",
+       staged, with({2, 2, 1, 1, 3})},
+      {"group f16", "h100", product("f16", 130, 72, 304), groups, four_stages},
+      {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
+      {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr},
+      {"layernorm", "a100", preset("layernorm", "f32", R"("shape": [7, 129], "eps": 1e-05)"), nullptr},
+      {"transpose", "a100", preset("transpose", "f32", R"("shape": [64, 64], "perm": [1, 0])"), transposes},
+      {"relu f16", "a100", preset("relu", "f16", R"("shape": [131])"), nullptr},
+      {"sum of rows", "a100", preset("reduce_sum", "f32", R"("shape": [37, 127], "axis": 1)"), nullptr},
+      {"maxpool", "a100", preset("maxpool", "f32", R"("n": 1, "h": 15, "w": 13, "c": 19, "r": 3, "stride": 2, "pad": 1, "layout": "NHWC")"),
+       nullptr},
+  };
+}
+
+struct Mutation {
+  std::string name, subject;
+  std::vector<Edit> edits;
+};
+
+std::vector<Mutation> mutations() {
+  const Edit permuted_reads{R"(\* 32 \+ lane\(\)\))", "* 32 + lane() % 4 * 8 + lane() / 4)"};
+  const Edit permuted_copies{R"(\bstages \+ 16 \* thread)", "stages + 16 * (thread / 32 * 32 + thread % 4 * 8 + thread % 32 / 4)"};
+  return {
+      {"no barrier at the head of a round", "staged f16", {{R"((cp_wait<\d>\(\);)\s*__syncthreads\(\);)", "$1"}}},
+      {"no barrier before sums take the stages' place", "staged f16", {{R"(\n  __syncthreads\(\);\n)", "\n"}}},
+      {"a barrier that one warp does not reach",
+       "staged f16",
+       {{R"((cp_wait<\d>\(\);)\s*__syncthreads)", "$1 if (thread >= 32) __syncthreads"}}},
+      {"wait for one group too few", "staged f16", {{R"(cp_wait<(\d)>\(\);)", "cp_wait<$1 + 1>();"}}},
+      {"no wait", "staged convolution", {{R"(cp_wait<\d>\(\);)", ""}}},
+      {"no commit", "staged f16", {{R"(cp_commit\(\);)", ""}}},
+      {"copies into the next slot", "staged f16", {{R"(fill = round %)", "fill = (round + 1) %"}}},
+      {"copies beyond the last slot", "staged f16", {{R"((cp16\(stages.*\* )fill)", "$1(fill + 1)"}}},
+      {"products from the next slot", "staged f16", {{R"(use = \(round \+ 1\))", "use = (round + 2)"}}},
+      {"products one round early", "staged f16", {{R"(if \(round >= (\d+)\))", "if (round >= $1 - 1)"}}},
+      {"copies one round too many", "staged f16", {{R"(if \(round <= (\d+)\))", "if (round <= $1 + 1)"}}},
+      {"the last round left out", "staged s8", {{R"(round < (\d+);)", "round < $1 - 1;"}}},
+      {"a step of a copied twice", "staged f16", {{R"((cp16\(stages.*, A\d* \+ \d+ \* )round)", "$1(round & ~1)"}}},
+      {"packed b of the next step", "staged s8", {{R"(step_at = (\d+) \* round;)", "step_at = $1 * (round + 1);"}}},
+      {"every warp multiplies the first columns", "staged s8", {{R"(stages \+ \d+ \* warp \+)", "stages +"}}},
+      {"row and column of blocks exchanged",
+       "staged f16",
+       {{R"(sweep = task / (\d+);\s*const int in_sweep = task % \d+;)", "sweep = task % $1; const int in_sweep = task / $1;"}}},
+      {"raster walked the other way",
+       "staged f16, raster",
+       {{R"(column_block = in_sweep / (\d+);\s*const int row_block = in_sweep % \d+;)",
+         "column_block = in_sweep % $1; const int row_block = in_sweep / $1;"}}},
+      {"copies of rows beyond the matrix", "staged f16", {{R"(m\d* <= \d+ && )", ""}}},
+      {"copies of columns beyond the matrix", "staged bf16 scores", {{R"((cp16\(stages.*, X\d* \+ step_at\d*, )m\d* <= \d+ && )", "$1"}}},
+      {"stores of rows beyond the matrix", "staged f16", {{R"(if \(m\d* <= \d+\))", "if (true)"}}},
+      {"stores of columns beyond the matrix", "staged f16", {{R"(if \(warp_column <= 71\))", "if (true)"}}},
+      {"copies beyond k, a", "staged f16", {{R"( &&[-\w *]* piece[-+\w *]* >= 0)", ""}}},
+      {"copies beyond k, both factors", "staged bf16 scores", {{R"([-\w *]* piece[-+\w *]* >= 0)", " true"}}},
+      {"a tail one lane wider", "staged f16", {{R"((vf_store_f16_n\(\w+, \w+, )(\d+)\))", "$1$2 + 1)"}}},
+      {"a halo that reads neighbours", "staged convolution", {{R"(at1 \+ s\d* >= 0 && )", ""}}},
+      {"no __syncwarp before sums are stored", "staged bf16 scores", {{R"(__syncwarp\(\);  // what was here has been read)", ""}}},
+      {"no __syncwarp after sums are stored", "staged bf16 scores", {{R"(\n  __syncwarp\(\);\n\})", "\n}"}}},
+      {"sums 32 apart", "staged f16", {{R"(/ 4 \* 40)", "/ 4 * 32"}, {R"(\+ 320)", "+ 256"}, {R"(rows \+ 40 \* row)", "rows + 32 * row"}}},
+      {"staged pieces side by side", "staged f16", {permuted_reads, permuted_copies}},
+      {"products before copies are there for them", "group f16", {{R"(proxy_fence\(\);)", ""}}},
+      {"wait for one group of products too few", "group f16", {{R"(wgmma_wait<1>\(\);)", "wgmma_wait<2>();"}}},
+      {"no wait for the last products", "group f16", {{R"(wgmma_wait<0>\(\);)", ""}}},
+      {"products never committed", "group f16", {{R"(wgmma_commit\(\);)", ""}}},
+      {"no swizzle", "group f16", {{R"(swizzled = piece \^ \w+;)", "swizzled = piece;"}}},
+      {"warps share half of their sums' memory", "staged f16", {{R"(kWarpBytes = (\d+))", "kWarpBytes = $1 / 2"}}},
+      {"operand words of mma exchanged", "warp bf16", {{R"(a\[4 \+ h\], a\[1 \+ h\])", "a[1 + h], a[4 + h]"}}},
+      {"accumulators not zeroed", "warp bf16", {{R"(c\[i\] = 0;)", ";"}}},
+      {"rows of a beyond the matrix", "warp bf16", {{R"((fragment_load_a\(parts[^;]*, )1, )", "$0116, "}}},
+      {"a beyond k", "warp bf16", {{R"(word_of\(q \+ 4 \* i, bytes - at - 4 \* i\))", "word_of(q + 4 * i, 4)"}}},
+      {"b of the next step", "warp bf16", {{R"(packed \+ )", "packed + 1024 + "}}},
+      {"packing one element further", "warp bf16", {{R"((dst\[.*)\] = src)", "$1 + 1] = src"}}},
+      {"a warp beyond the last task", "softmax", {{R"(if \(task >= 13\) return;)", ""}}},
+      {"sum of half a warp", "softmax", {{R"(apart = 16)", "apart = 8"}}},
+      {"a lane that does not come to the shuffle",
+       "softmax",
+       {{R"(acc = (vf_set\(vf_hsum\(acc\)\)))", "if (threadIdx.x % 32 < 31) acc = $1"}}},
+      {"a shuffle's mask without its last lane", "layernorm", {{"0xffffffffu", "0x7fffffffu"}}},
+      {"a partial sum forgotten", "layernorm", {{R"(acc2 = acc2 \+ acc3;)", ""}}},
+      {"another row's total", "sum of rows", {{R"(t->X \+ 127 \* d0)", "t->X + 127 * (d0 ^ 1)"}}},
+      {"transposition's halves exchanged",
+       "transpose",
+       {{R"(upper \? r\[i\] : r\[i \+ apart\], apart)", "upper ? r[i + apart] : r[i], apart"}}},
+      {"a mask one lane wider", "relu f16", {{R"(if \(lane\(\) < n\))", "if (lane() <= n)"}}},
+      {"a window that reads neighbours", "maxpool", {{R"(2 \* q - 1 >= 0 && )", ""}}},
+  };
+}
+
+void add(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile, const Subject& s) {
+  for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, s.wanted ? 4000 : 1, s.wanted ? 8 : 1})) {
+    if (s.wanted && !s.wanted(c.program->groups.back().nests.back())) continue;
+    auto program = std::make_shared<rtile::RProgram>(*c.program);
+    if (s.change) s.change(program->groups.back().nests.back());
+    c.program = program;
+    return batch.add(problem, profile, c, s.name);
+  }
+  FAIL_CHECK("no plan of this kind: " << s.name);
+}
+
+/// What went wrong, in a word or two.
+std::string kind(const std::string& wrong) {
+  const std::pair<const char*, const char*> kinds[] = {{"divergence", "divergence"},
+                                                       {"own mask", "divergence"},
+                                                       {"conflicts", "bank conflicts"},
+                                                       {"not wait", "copies without a wait"},
+                                                       {"shared memory", "outside shared memory"},
+                                                       {"buffers", "outside its buffers"},
+                                                       {"not its own", "outside its buffers"},
+                                                       {"not end", "hang"},
+                                                       {"proxy fence", "missing fence"},
+                                                       {"got nan", "NaN"}};
+  for (const auto& [text, name] : kinds)
+    if (wrong.find(text) != std::string::npos) return name;
+  return "wrong result";
+}
+
+/// The first way that caught it, how many did, and how.
+std::string row(const Mutation& m, const std::array<std::string, test::kShimWays>& wrong) {
+  int first = -1, caught = 0;
+  std::string how;
+  for (int way = 0; way < test::kShimWays; ++way) {
+    const std::string& w = wrong[size_t(way)];
+    if (w.empty()) continue;
+    if (caught++ == 0) first = way;
+    if (how.find(kind(w)) == std::string::npos) how += (how.empty() ? "" : ", ") + kind(w);
+  }
+  return "| " + m.name + " | " + m.subject + " | " + (first < 0 ? "none" : test::shim_way(first)) + " | " + std::to_string(caught) + " | " +
+         how + " |";
+}
+
+}  // namespace
+
+TEST_CASE("faults planted in CUDA kernels are noticed by the shim") {
+  const std::vector<Subject> all = subjects();
+  std::vector<test::ProgramPtr> programs;
+  for (const Subject& s : all) programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(s.spec)));
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  std::map<std::string, size_t> of;
+  for (size_t i = 0; i < all.size(); ++i) {
+    of[all[i].name] = batch.size();
+    add(batch, problems[i], hw::load_profile(all[i].device), all[i]);
+  }
+  const size_t controls = batch.size();
+  REQUIRE(controls == all.size());
+  std::vector<Mutation> planted;
+  for (const Mutation& m : mutations())
+    if (batch.add_mutant(of.at(m.subject), m.name, m.edits))
+      planted.push_back(m);
+    else
+      FAIL_CHECK("this fault's text is in no kernel: " << m.name << ", " << m.subject);
+
+  const auto wrong = batch.survey({"g++", {"-O1", "-ftrivial-auto-var-init=pattern"}, {}, 2});
+  for (size_t i = 0; i < controls; ++i)
+    for (int way = 0; way < test::kShimWays; ++way) {
+      INFO(all[i].name << ", " << test::shim_way(way));
+      CHECK(wrong[i][size_t(way)] == "");
+    }
+  std::ostringstream table;
+  for (size_t i = 0; i < planted.size(); ++i) {
+    const auto& found = wrong[controls + i];
+    table << row(planted[i], found) << "\n";
+    INFO(planted[i].name << ", " << planted[i].subject);
+    CHECK(std::any_of(found.begin(), found.end(), [](const std::string& w) { return !w.empty(); }));
+  }
+  MESSAGE(planted.size() << " faults\n" << table.str());
+}
