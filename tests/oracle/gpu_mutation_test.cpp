@@ -81,7 +81,7 @@ std::vector<Subject> subjects() {
     return p.form == rtile::AtomForm::warp && p.tile[size_t(p.m_axis)].hi > 16 && p.tile[size_t(p.vec)].hi > 1 && p.block_tasks > 1;
   };
   const auto staged = [](const rtile::NestPlan& p) { return p.staging != nullptr; };
-  const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->group; };
+  const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->unit == rtile::Staging::Unit::group; };
   const auto transposes = [](const rtile::NestPlan& p) { return p.store_transpose_axis >= 0; };
   return {
       {"staged f16", "a100", product("f16", 130, 72, 304), staged, with({2, 2, 1, 1, 3})},

@@ -88,7 +88,7 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
     const size_t before = batch.mentioning(form);
     const hw::Profile profile = hw::load_profile(device);
     add_staged(batch, problems, profile);
-    CHECK(batch.mentioning(form) >= before + 2 * problems.size());
+    CHECK(batch.mentioning(form) >= before + problems.size());
   }
   check(batch);
 }

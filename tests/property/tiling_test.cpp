@@ -150,6 +150,7 @@ TEST_CASE("a walk that skips rows touches at least its elements, a dense one the
 TEST_CASE("rows between those of a strided walk are not fetched") {
   rtile::NestFacts::OperandFacts o;  // every second row of 64 × 64 floats
   o.shape = {64, 64}, o.coef = {128, 1}, o.dim_coef = {{2, 0}, {0, 1}};
+  o.walks = rtile::walks_of(o.dim_coef);
   CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false) == 63 * 64 * 4);
   CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false, true) == 32 * 64 * 4);
 }
