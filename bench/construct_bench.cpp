@@ -39,9 +39,8 @@ double thread_ms() {
   return double(t.tv_sec) * 1e3 + double(t.tv_nsec) / 1e6;
 }
 
-void register_benchmarks(const ir::SpecEntry& spec, const hw::Profile& profile, Times& construct_ms) {
-  const std::string name = profile.name + "/" + spec.name;
-  benchmark::RegisterBenchmark(("construct/" + name).c_str(), [&](benchmark::State& state) {
+void register_construction(const ir::SpecEntry& spec, const hw::Profile& profile, Times& construct_ms) {
+  benchmark::RegisterBenchmark(("construct/" + profile.name + "/" + spec.name).c_str(), [&](benchmark::State& state) {
     const ir::TensorProgram program = spec.build();
     double& least = construct_ms.try_emplace(spec.name, std::numeric_limits<double>::infinity()).first->second;
     for (auto _ : state) {
@@ -50,7 +49,10 @@ void register_benchmarks(const ir::SpecEntry& spec, const hw::Profile& profile, 
       least = std::min(least, thread_ms() - start);
     }
   })->Unit(benchmark::kMillisecond);
-  benchmark::RegisterBenchmark(("emit/" + name).c_str(), [&](benchmark::State& state) {
+}
+
+void register_emission(const ir::SpecEntry& spec, const hw::Profile& profile) {
+  benchmark::RegisterBenchmark(("emit/" + profile.name + "/" + spec.name).c_str(), [&](benchmark::State& state) {
     const ir::TensorProgram program = spec.build();
     const auto plans = rtile::construct(program, profile, {});
     const emit::Backend& backend = emit::find_backend(profile.kind == hw::Profile::Kind::cpu ? "cpp" : "cuda");
@@ -70,14 +72,16 @@ void summarise(const std::string& profile, const Times& construct_ms) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<ir::SpecEntry> specs = specs_of("tests/data/workloads.json");
-  for (const ir::SpecEntry& s : specs_of("bench/roller/workloads.json")) specs.push_back(s);
+  const auto specs = specs_of("tests/data/workloads.json"), more = specs_of("bench/roller/workloads.json");
   std::map<std::string, hw::Profile> profiles;
   std::map<std::string, Times> construct_ms;
   for (const char* name : kProfiles) {
     const hw::Profile& profile = profiles.try_emplace(name, hw::load_profile(name)).first->second;
-    for (const ir::SpecEntry& spec : specs) register_benchmarks(spec, profile, construct_ms[name]);
+    for (const auto* list : {&specs, &more})
+      for (const ir::SpecEntry& spec : *list) register_construction(spec, profile, construct_ms[name]);
   }
+  for (const char* name : {"zen5", "a100"})
+    for (const ir::SpecEntry& spec : specs) register_emission(spec, profiles.at(name));
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   for (const char* name : kProfiles) summarise(name, construct_ms[name]);
