@@ -82,6 +82,9 @@ int lower_staged(NestContext& context);
 /// What follows the reduction at the points of a tile whose sums are in memory (TileParams::sums).
 Body lower_epilogue(NestContext& context, const TileParams& params, const TileVariant& variant);
 
+/// The types of a contraction's factors, in the names of products: "f16", "u8s8".
+std::string factors(const NestContext& context);
+
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);
 

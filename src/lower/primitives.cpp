@@ -49,9 +49,9 @@ Table make_table() {
   t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
   // a warp's fragments: which lane touches what is checked where such kernels are executed
-  t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =
-      t["fragment_store_f32"] =
-      t["fragment_store"] = t["cp16"] = {};
+  t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
+      t["fragment_staged_tf32_a"] = t["fragment_staged_tf32_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =
+          t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = {};
   t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = {};
   return t;
 }

@@ -261,9 +261,9 @@ class StagedLowering {
   bool group() const { return s_.unit == Staging::Unit::group; }
   int64_t row_tiles() const { return block_rows_ / 16 / s_.warp_rows; }
   int64_t column_tiles() const { return block_columns_ / 32 / s_.warp_columns; }
-  std::string product() const {
-    return (group() ? "wgmma_" : "mma_") + std::string(to_string(c_.program[operand(c_.plan.operand_b).access.tensor].dtype));
-  }
+  DType factor() const { return c_.program[operand(c_.plan.operand_b).access.tensor].dtype; }
+  bool rounds() const { return s_.unit == Staging::Unit::warp && factor() == DType::f32; }  // to tf32
+  std::string product() const { return (group() ? "wgmma_" : "mma_") + (rounds() ? "tf32" : factors(c_)); }
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& rows, const std::vector<Source>& columns) {
@@ -303,9 +303,11 @@ class StagedLowering {
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
     for (int64_t d = 0; d < s_.depth; ++d) {
       const Int step = from + Int(d * step_bytes_);
-      for (int64_t i = 0; i < row_tiles(); ++i) effect("fragment_staged_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}});
+      for (int64_t i = 0; i < row_tiles(); ++i)
+        effect(rounds() ? "fragment_staged_tf32_a" : "fragment_staged_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}});
       for (int64_t j = 0; j < column_tiles(); ++j) {
-        effect("fragment_staged_b", {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}});
+        effect(rounds() ? "fragment_staged_tf32_b" : "fragment_staged_b",
+               {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}});
         for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
       }
     }

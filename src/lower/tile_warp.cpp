@@ -6,6 +6,12 @@
 
 namespace rgen::lower {
 
+std::string factors(const NestContext& c) {
+  const auto type = [&](int operand) { return std::string(to_string(c.program[c.plan.operands[size_t(operand)].access.tensor].dtype)); };
+  const std::string a = type(c.plan.operand_a), b = type(c.plan.operand_b);
+  return a == b ? a : a + b;
+}
+
 void Tile::multiply_fragments() {
   const Statement& s = c_.nest.inner[0];
   const bool integer = integer_sum(s);
@@ -46,9 +52,9 @@ void Tile::load_sums() {
 
 /// One step of k: 64 bytes of every row of a, times every column of b.
 void Tile::fragment_body() {
-  const Operand &a = c_.plan.operands[size_t(c_.plan.operand_a)], &b = c_.plan.operands[size_t(c_.plan.operand_b)];
+  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
   const Addressing &ma = c_.addressing[size_t(c_.plan.operand_a)], &mb = c_.addressing[size_t(c_.plan.operand_b)];
-  const ir::Tensor &ta = c_.program[a.access.tensor], &tb = c_.program[b.access.tensor];
+  const ir::Tensor& ta = c_.program[a.access.tensor];
   const int bytes = size_of(ta.dtype);
   const int64_t columns = v_.size[size_t(vec_)], row_tiles = int64_t(tile_rows_.size());
   const int64_t row_stride = ma.inside[size_t(c_.plan.m_axis)];
@@ -65,8 +71,7 @@ void Tile::fragment_body() {
     effect(aligned ? "fragment_load_a" : "fragment_load_a_unaligned",
            {Int(i), address(ma, ta.name), Int(row_stride * bytes), Int(tile_rows_[size_t(i)]),
             Int((active_ ? active_ : c_.plan.k_step) * bytes)});
-    for (int64_t j = 0; j < columns; ++j)
-      effect("mma_" + std::string(to_string(tb.dtype)), {Int(i * columns + j), Int(i), Int(row_tiles + j)});
+    for (int64_t j = 0; j < columns; ++j) effect("mma_" + factors(c_), {Int(i * columns + j), Int(i), Int(row_tiles + j)});
   }
   point_ = &points_.front();
 }

@@ -204,11 +204,12 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
       const bool lane = gpu() && row && row->form == AtomForm::vector && atom.b == DType::f32;
-      if (!row || (row->form == AtomForm::vector && !lane) || atom.b != tb || atom.tf32) continue;
+      if (!row || (row->form == AtomForm::vector && !lane) || atom.b != tb) continue;
+      if (atom.tf32 && c_.program.math != ir::Math::tf32) continue;
       const bool warp = row->form == AtomForm::warp, group = row->form == AtomForm::staged;
-      if (lane            ? W_ != 32
-          : warp || group ? atom.m != (warp ? 16 : 64) || W_ != 32 || atom.a != atom.b || atom.b == DType::u8
-                          : atom.n != W_)
+      if (lane || warp || group
+              ? W_ != 32 || (warp && atom.m != 16) || (group && (atom.m != 64 || atom.a == DType::f32 || atom.a == DType::u8))
+              : atom.n != W_)
         continue;
       if (group && std::any_of(forms.begin(), forms.end(), [&](const NestPlan& f) { return f.atom->name == atom.name; })) continue;
       const bool offset = row->offset_a && ta == DType::s8;
@@ -238,7 +239,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
           forms.push_back(g);
           forms.back().form = AtomForm::staged;
         }
-        if (packed && !group && !lane) forms.push_back(std::move(g));
+        if (packed && !group && !lane && !atom.tf32) forms.push_back(std::move(g));
         break;
       }
     }

@@ -78,6 +78,11 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
            "}, \"epilogue\": [\"bias\", \"relu\"]}");
   spec(R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3, "s": 3,
        "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
+  spec(R"({"name": "mm_tf32", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 70, "n": 65, "k": 84}})");
+  for (const std::string b : {"s8", "u8"})
+    spec(R"json({"name": "u8)json" + b +
+         R"json(", "inputs": {"A": {"shape": [45, 96], "dtype": "u8"}, "B": {"shape": [96, 70], "dtype": ")json" + b +
+         R"json(", "constant": true}}, "compute": ["C[m:45,n:70] = sum(k:96 | s32(A[m,k]) * s32(B[k,n]))"]})json");
   spec(R"({"name": "conv_f32", "op": "conv2d", "dtype": "f32", "params": {"n": 2, "h": 8, "w": 9, "ci": 20, "co": 37, "r": 3, "s": 2,
        "stride": 1, "pad": 1, "layout": "NHWC"}, "epilogue": ["bias"]})");
   spec(R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 64], "dtype": "bf16"}, "X": {"shape": [3, 50, 64], "dtype": "bf16"}},

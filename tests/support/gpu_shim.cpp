@@ -199,6 +199,8 @@ const char* name(Kind kind) {
     case Kind::mma_tf32:
       return "mma_m16n8k8_tf32";
     case Kind::mma_s8:
+    case Kind::mma_u8s8:
+    case Kind::mma_u8:
       return "mma_m16n8k32_s8";
     case Kind::cp_async:
       return "cp.async";
@@ -508,7 +510,9 @@ double widen_f16(unsigned h) {
 }
 
 /// Element j of a register.
-double element(Kind kind, unsigned word, int j) {
+bool of_bytes(Kind kind) { return kind >= Kind::mma_s8 && kind <= Kind::mma_u8; }
+/// The j-th value of a word of the first factor, or the second.
+double element(Kind kind, unsigned word, int j, bool second = false) {
   switch (kind) {
     case Kind::mma_f16:
       return widen_f16(word >> 16 * j & 0xffff);
@@ -517,7 +521,8 @@ double element(Kind kind, unsigned word, int j) {
     case Kind::mma_tf32:
       return double(bits<float>(word & 0xffffe000u));
     default:
-      return double(static_cast<signed char>(word >> 8 * j));
+      return kind == Kind::mma_u8 || (kind == Kind::mma_u8s8 && !second) ? double(word >> 8 * j & 255)
+                                                                         : double(static_cast<signed char>(word >> 8 * j));
   }
 }
 
@@ -528,14 +533,14 @@ double element(Kind kind, unsigned word, int j) {
 ///   B (8E × 8):  element j of register r is at row t·E + j + 4E·r, column g;
 ///   C (16 × 8):  register r is at row g + 8·(r ≥ 2), column 2t + (r odd).
 void multiply_fragments(Warp& w, Kind kind) {
-  const int e = kind == Kind::mma_tf32 ? 1 : kind == Kind::mma_s8 ? 4 : 2;
+  const int e = kind == Kind::mma_tf32 ? 1 : of_bytes(kind) ? 4 : 2;
   double a[16][32], b[32][8];
   for (int lane = 0; lane < kWarp; ++lane) {
     const int g = lane / 4, t = lane % 4;
     const unsigned* in = w.exchange[lane].in;
     for (int j = 0; j < e; ++j) {
       for (int r = 0; r < 4; ++r) a[g + 8 * (r & 1)][t * e + j + 4 * e * (r / 2)] = element(kind, in[r], j);
-      for (int r = 0; r < 2; ++r) b[t * e + j + 4 * e * r][g] = element(kind, in[4 + r], j);
+      for (int r = 0; r < 2; ++r) b[t * e + j + 4 * e * r][g] = element(kind, in[4 + r], j, true);
     }
   }
   for (int lane = 0; lane < kWarp; ++lane) {
@@ -544,7 +549,7 @@ void multiply_fragments(Warp& w, Kind kind) {
       const int row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + (r & 1);
       double sum = 0;
       for (int k = 0; k < 8 * e; ++k) sum += a[row][k] * b[k][column];
-      x.out[r] = kind == Kind::mma_s8 ? x.in[8 + r] + unsigned(int(sum)) : bits<unsigned>(float(double(bits<float>(x.in[8 + r])) + sum));
+      x.out[r] = of_bytes(kind) ? x.in[8 + r] + unsigned(int(sum)) : bits<unsigned>(float(double(bits<float>(x.in[8 + r])) + sum));
     }
   }
 }

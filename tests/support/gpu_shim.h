@@ -70,6 +70,8 @@ enum class Kind {
   mma_bf16,
   mma_tf32,
   mma_s8,
+  mma_u8s8,
+  mma_u8,
   cp_async,
   load,
   store
@@ -393,6 +395,13 @@ inline void mma_m16n8k8_tf32(float* d, const unsigned* a, const unsigned* b, uns
 /// mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 (without .satfinite: modulo 2^32)
 inline void mma_m16n8k32_s8(int* d, const unsigned* a, const unsigned* b, unsigned line = __builtin_LINE()) {
   gpu_shim::multiply(gpu_shim::Kind::mma_s8, d, a, b, line);
+}
+/// ….s32.u8.s8.s32 and ….s32.u8.u8.s32
+inline void mma_m16n8k32_u8s8(int* d, const unsigned* a, const unsigned* b, unsigned line = __builtin_LINE()) {
+  gpu_shim::multiply(gpu_shim::Kind::mma_u8s8, d, a, b, line);
+}
+inline void mma_m16n8k32_u8(int* d, const unsigned* a, const unsigned* b, unsigned line = __builtin_LINE()) {
+  gpu_shim::multiply(gpu_shim::Kind::mma_u8, d, a, b, line);
 }
 
 // wgmma.mma_async.sync.aligned.m64nNk16 (s8: k32), both factors in shared memory along k: a thread has 16 sums for each 32 columns, as
