@@ -60,6 +60,7 @@ void add_measuring(CLI::App* app, Options& o) {
   app->add_flag("--jit", o.jit, "Compile in memory with LLVM")->excludes(cc);
   add_compiler(app, o);
   app->add_option("--seed", o.seed, "Seed of the inputs")->type_name("N");
+  app->add_option("--device", o.device, "Of a GPU's profile: the device's number (default: 0)")->check(CLI::Range(0, 1023))->type_name("N");
   app->add_option("--seconds", o.seconds, "How long each kernel is timed")->check(CLI::Range(0.001, 600.0))->type_name("S");
 }
 
@@ -76,7 +77,9 @@ void add_work_verbs(CLI::App& app, Options& o, Verb& chosen) {
   add_compiler(g, o);
 
   CLI::App* r = verb(app, "run", "Compile, verify against the reference, time",
-                     "  rgen run --hw host workloads.json#mm_512\n  rgen run --hw host conv.json --threads 1 --json", chosen, run);
+                     "  rgen run --hw host workloads.json#mm_512\n  rgen run --hw host conv.json --threads 1 --json\n  rgen run --hw h100 "
+                     "conv.json --device 1",
+                     chosen, run);
   add_common(r, o);
   add_measuring(r, o);
 
