@@ -118,6 +118,9 @@ class Profile {
 };
 std::vector<std::string> shipped_profiles();
 std::string host_profile_json(const HostOptions& options = {});
+/// The profile of a GPU that is here: measured for about two seconds by kernels that NVRTC compiles; else what its driver says, over the
+/// nearest shipped profile's figures. Throws Error{device}, and Error{unsupported} where no shipped profile is near.
+std::string device_profile_json(const DeviceOptions& device = {}, bool measure = true, const std::string& nvrtc = {});
 /// One line a differing figure.
 std::vector<std::string> diff_profiles(const Profile& a, const Profile& b);
 

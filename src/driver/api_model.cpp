@@ -1,6 +1,7 @@
 // The public Program and Profile.
 #include "base/error.h"
 #include "driver/api.h"
+#include "driver/gpu_profile.h"
 #include "driver/work.h"
 #include "ir/ir.h"
 
@@ -97,6 +98,9 @@ std::vector<DeviceInfo> devices(const std::string& driver) {
 
 std::vector<std::string> shipped_profiles() { return hw::shipped_profiles(); }
 std::string host_profile_json(const HostOptions& options) { return hw::host_profile_json({options.measure, options.cache_dir}); }
+std::string device_profile_json(const DeviceOptions& device, bool measure, const std::string& nvrtc) {
+  return driver::device_profile_json({device.driver, device.ordinal}, nvrtc, measure);
+}
 std::vector<std::string> diff_profiles(const Profile& a, const Profile& b) {
   return hw::diff_profiles(*a.impl()->profile, *b.impl()->profile);
 }

@@ -102,3 +102,21 @@ TEST_CASE("a kernel that gives wrong results on a device: exit status 6") {
   CHECK(r.status == 6);
   CHECK(json::parse(r.out)["results"][0]["verified"] == false);
 }
+
+TEST_CASE("profile new --device: a profile that can be planned with; without a driver exit status 7") {
+  const Cli rgen;
+  const std::string file = rgen.path("gpu.json");
+  ProcessOptions options = faked();
+  options.env["FAKE_CUDA_REPORT"] = rgen.path("report");
+  REQUIRE(rgen({"profile", "new", "--device", "0", "-o", file}, options).status == 0);
+  CHECK(counts(rgen.path("report"))["misuses"] == 0);
+  CHECK(counts(rgen.path("report"))["primaries"] == 0);
+  CHECK(rgen({"profile", "check", file}).status == 0);
+  CHECK(rgen({"predict", "--hw", file, rgen.file("spec.json", matmul_spec)}).status == 0);
+  const ProcessResult told = rgen({"profile", "new", "--device", "0", "--no-measure"}, options);
+  CHECK(json::parse(told.out)["cores"]["note"] == "driver attribute");
+  options.env["RGEN_CUDA"] = "/no/such/libcuda.so.1";
+  const ProcessResult r = rgen({"profile", "new", "--device", "0"}, options);
+  CHECK(r.status == 7);
+  CHECK(contains(r.err, "/no/such/libcuda.so.1"));
+}

@@ -114,9 +114,13 @@ void add_profile_verbs(CLI::App& app, Options& o, Verb& chosen) {
   CLI::App* diff =
       verb(*profile, "diff", "The figures in which two profiles differ", "  rgen profile diff a100 h100", chosen, profile_diff);
   diff->add_option("PROFILE", o.arguments, "Two files or names")->required()->expected(2);
-  CLI::App* fresh =
-      verb(*profile, "new", "Measure this machine (as rgen-profile does)", "  rgen profile new -o mine.json", chosen, profile_new);
+  CLI::App* fresh = verb(*profile, "new", "Measure this machine (as rgen-profile does)",
+                         "  rgen profile new -o mine.json\n  rgen profile new --device 0 -o gpu.json", chosen, profile_new);
   fresh->add_option("-o,--output", o.output, "File (default: standard output)")->type_name("FILE");
+  fresh->add_option("--device", o.device, "Measure this GPU instead (its number)")
+      ->check(CLI::Range(0, 1023))
+      ->type_name("N")
+      ->each([&o](const std::string&) { o.on_device = true; });
   for (CLI::App* a : {show, check, diff}) add_json(a, o);
   for (CLI::App* a : {show, check, diff, fresh}) add_no_measure(a, o);
 }
