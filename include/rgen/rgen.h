@@ -62,8 +62,8 @@ int64_t rgen_kernel_workspace_bytes(const rgen_kernel* kernel);
 /* Bytes of the packed form of an input (its position); 0: the call takes it as it is. */
 int64_t rgen_kernel_prepack_bytes(const rgen_kernel* kernel, int32_t input);
 rgen_status rgen_kernel_prepack(const rgen_kernel* kernel, int32_t input, const void* source, void* packed);
-/* Of a GPU's kernel: addresses of the device, multiples of 16 bytes; enqueued on `stream` (a CUstream or cudaStream_t; NULL: the default one)
- * of the context that is current, else of the device's primary one. What fails on the device shows when the stream is waited for. */
+/* Of a GPU's kernel: addresses of the device, multiples of 16 bytes; enqueued on `stream` (a CUstream or cudaStream_t; NULL: the default
+ * one) of the context that is current, else of the device's primary one. What fails on the device shows when the stream is waited for. */
 rgen_status rgen_kernel_prepack_on(const rgen_kernel* kernel, int32_t input, const void* source, void* packed, void* stream);
 rgen_status rgen_kernel_launch(const rgen_kernel* kernel, void* const* args, void* workspace, void* stream);
 /* `args`: inputs (packed where prepack_bytes > 0), then outputs; `workspace`: 64-byte aligned, NULL when 0 bytes; `dims`: the symbolic

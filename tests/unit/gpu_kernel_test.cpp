@@ -167,6 +167,31 @@ TEST_CASE("one kernel in two contexts, one after the other and by two threads at
   CHECK(FakeCounts(fake) == before);
 }
 
+TEST_CASE("a kernel that was loaded elsewhere is loaded where it is launched") {
+  const FakeCuda fake(RGEN_FAKE_CUDA);
+  const Variable two("FAKE_CUDA_DEVICES", "2");
+  const FakeCounts before(fake);
+  {
+    const Kernel kernel = build(sum);  // in the primary context of device 0
+    CHECK(fake.count("modules") == before.modules + 1);
+    for (const int device : {0, 1}) {
+      CAPTURE(device);
+      void* mine = fake.new_context(device);
+      {
+        const run::CudaContext context = run::CudaContext::acquire(run::CudaDriver::open(RGEN_FAKE_CUDA), 0);
+        const run::CudaStream stream(context);
+        const run::CudaBuffer x(context, 256), y(context, 256);
+        void* args[] = {x.data(), y.data()};
+        // The fake driver refuses a stream of another context.
+        CHECK_NOTHROW(kernel.launch(args, nullptr, stream.handle()));
+        CHECK(fake.count("modules") == before.modules + 2);
+      }
+      fake.destroy_context(mine);
+    }
+  }
+  CHECK(FakeCounts(fake) == before);
+}
+
 TEST_CASE("what fails on a device is told, and nothing stays there") {
   const FakeCuda fake(RGEN_FAKE_CUDA);
   const FakeCounts before(fake);
