@@ -21,7 +21,7 @@ typedef enum rgen_status {
   RGEN_UNSUPPORTED = 4,  /* this version cannot do it */
   RGEN_DOES_NOT_FIT = 5, /* no tile fits the profile's memory levels */
   RGEN_VERIFICATION = 6, /* a result differs from the reference */
-  RGEN_TOOLCHAIN = 7,    /* no compiler, it failed, or the machine lacks the profile's instructions */
+  RGEN_TOOLCHAIN = 7,    /* no compiler, it failed, or no device for the profile */
   RGEN_INTERNAL = 70
 } rgen_status;
 
@@ -48,6 +48,9 @@ typedef struct rgen_options {
   const char* compiler;    /* name or path; NULL = the first of c++, g++, clang++ */
   const char* search_path; /* where it is looked for; NULL = /usr/local/bin:/usr/bin:/bin */
   const char* cache_dir;   /* keeps compiled kernels; NULL = none */
+  const char* nvrtc;       /* CUDA: the libnvrtc; NULL = the loader's path, then /usr/local/cuda* */
+  const char* driver;      /* CUDA: the libcuda; NULL = libcuda.so.1 on the loader's path */
+  int32_t device;          /* CUDA: its number, where the calling thread has no current context */
 } rgen_options;
 /* Plans, emits, compiles and loads. `options` may be NULL. */
 rgen_status rgen_compile(const rgen_program* program, const rgen_profile* profile, const rgen_options* options, rgen_kernel** kernel);
@@ -59,6 +62,10 @@ int64_t rgen_kernel_workspace_bytes(const rgen_kernel* kernel);
 /* Bytes of the packed form of an input (its position); 0: the call takes it as it is. */
 int64_t rgen_kernel_prepack_bytes(const rgen_kernel* kernel, int32_t input);
 rgen_status rgen_kernel_prepack(const rgen_kernel* kernel, int32_t input, const void* source, void* packed);
+/* Of a GPU's kernel: addresses of the device, multiples of 16 bytes; enqueued on `stream` (a CUstream or cudaStream_t; NULL: the default
+ * one) of the context that is current, else of the device's primary one. What fails on the device shows when the stream is waited for. */
+rgen_status rgen_kernel_prepack_on(const rgen_kernel* kernel, int32_t input, const void* source, void* packed, void* stream);
+rgen_status rgen_kernel_launch(const rgen_kernel* kernel, void* const* args, void* workspace, void* stream);
 /* `args`: inputs (packed where prepack_bytes > 0), then outputs; `workspace`: 64-byte aligned, NULL when 0 bytes; `dims`: the symbolic
  * extents, NULL when there are none; `threads`: NULL = OpenMP where the compiler has it, else the calling thread. */
 rgen_status rgen_kernel_call(const rgen_kernel* kernel, void* const* args, const int64_t* dims, void* workspace,

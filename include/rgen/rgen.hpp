@@ -75,6 +75,20 @@ struct HostOptions {
   std::filesystem::path cache_dir;
 };
 
+/// The GPU that kernels run on where the calling thread has no current context of its own, and the driver behind it.
+struct DeviceOptions {
+  std::string driver = {};  ///< path or name of libcuda; "" = libcuda.so.1 on the loader's path
+  int ordinal = 0;          ///< among the devices that the driver shows
+};
+/// A GPU that the driver shows.
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name, arch;  ///< "NVIDIA H100 80GB HBM3", "sm_90"
+  int64_t memory_bytes = 0;
+};
+/// Throws Error{device} where there is no driver or it finds no device.
+std::vector<DeviceInfo> devices(const std::string& driver = {});
+
 /// The hardware.
 class Profile {
  public:
@@ -91,8 +105,9 @@ class Profile {
   bool is_gpu() const;
   std::vector<std::string> isa() const;
   std::vector<std::string> missing_isa() const;  ///< features that this machine lacks; empty: its kernels run here
-  void require_device() const;                   ///< throws Error{device} unless this machine executes its kernels
-  std::string summary() const;                   ///< a table for people
+  /// Throws Error{device} unless this machine executes its kernels: the CPU, or that GPU.
+  void require_device(const DeviceOptions& device = {}) const;
+  std::string summary() const;  ///< a table for people
 
   struct Impl;
   explicit Profile(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
@@ -103,6 +118,9 @@ class Profile {
 };
 std::vector<std::string> shipped_profiles();
 std::string host_profile_json(const HostOptions& options = {});
+/// The profile of a GPU that is here: measured for about two seconds by kernels that NVRTC compiles; else what its driver says, over the
+/// nearest shipped profile's figures. Throws Error{device}, and Error{unsupported} where no shipped profile is near.
+std::string device_profile_json(const DeviceOptions& device = {}, bool measure = true, const std::string& nvrtc = {});
 /// One line a differing figure.
 std::vector<std::string> diff_profiles(const Profile& a, const Profile& b);
 
@@ -165,6 +183,7 @@ struct BuildOptions {
   std::string search_path = "/usr/local/bin:/usr/bin:/bin";
   std::filesystem::path cache_dir;  ///< keeps compiled kernels; "" = none
   std::string nvrtc = {};           ///< CUDA: the libnvrtc; "" = the loader's path, then /usr/local/cuda*
+  DeviceOptions device = {};        ///< CUDA: where the kernel runs
 };
 /// What a kernel of a cubin takes of an SM.
 struct KernelResources {
@@ -179,6 +198,7 @@ struct BuildReport {
   std::string cache;                     ///< "hit", "miss" or "off"
   std::string compiler = "cc";           ///< or "nvrtc"
   std::vector<KernelResources> kernels;  ///< of a cubin, one a launch
+  std::string device = {};               ///< of a GPU's kernel: where it was loaded first, "device 0 (NVIDIA H100, sm_90)"
 };
 enum class Artifact { shared_library, object, cubin, ptx };
 /// Compiles a source into a file, which is replaced atomically. CUDA sources become cubin or ptx, others a library or an object.
@@ -195,23 +215,35 @@ struct Timing {
 };
 
 /// A compiled and loaded kernel.
+///
+/// Of a GPU, all happens in the context that is current on the calling thread, else in the primary context of BuildOptions::device (the one
+/// of the CUDA runtime, and so of PyTorch), which is then current within the call alone. One kernel serves any number of contexts and
+/// streams.
 class Kernel {
  public:
   static Kernel build(const Plan& plan, const BuildOptions& options = {});
 
   const std::string& manifest() const;
   const BuildReport& report() const;
+  bool on_gpu() const;
   int64_t workspace_bytes() const;
   int64_t prepack_bytes(int input) const;  ///< of the packed form that `call` takes in this input's place; 0: not packed
-  void prepack(int input, const void* source, void* packed) const;
+  /// Of a GPU: addresses of the device; enqueued on `stream`, as `launch` is. Of a CPU done when it returns, and `stream` is nullptr.
+  void prepack(int input, const void* source, void* packed, void* stream = nullptr) const;
 
-  /// The entry itself: allocates nothing, re-entrant. `args`: inputs (packed where prepack_bytes > 0), then outputs.
-  /// Returns 0, or the code of an argument it refused.
+  /// The entry of a CPU's kernel: allocates nothing, re-entrant. `args`: inputs (packed where prepack_bytes > 0), then outputs.
+  /// Returns 0, or the code of an argument it refused; -1 for a GPU's kernel.
   int call(void* const* args, void* workspace, const rgen_threads* threads = nullptr, const int64_t* dims = nullptr) const noexcept;
-  /// For a first try: plain tensors in the order of inputs and outputs; packs and allocates what the call needs.
+  /// Enqueues a GPU's kernel on `stream` (a CUstream or cudaStream_t of the context; nullptr: the default stream) and returns. `args` as in
+  /// `call`, but addresses of the device, multiples of 16 bytes, and `workspace` too. The first launch in a context loads the code there;
+  /// later ones may be captured into a graph. The kernel must outlive what is enqueued. Throws Error{usage} for an address, Error{device}
+  /// for what the driver refuses; what fails on the device shows when the stream is waited for.
+  void launch(void* const* args, void* workspace, void* stream = nullptr) const;
+  /// For a first try: plain tensors of the host in the order of inputs and outputs; packs and allocates what the call needs.
   void run(const std::vector<void*>& tensors, const rgen_threads* threads = nullptr) const;
 
-  /// One call on seeded inputs against the f64 reference, and repeated calls on the same buffers.
+  /// One call on seeded inputs against the f64 reference, and repeated calls on the same buffers (of a GPU back to back on one stream, by
+  /// events, so that launches overlap with work).
   Verification verify(uint64_t seed = 1, const rgen_threads* threads = nullptr) const;
   Timing time(double seconds = 0.2, uint64_t seed = 1, const rgen_threads* threads = nullptr) const;
 

@@ -76,6 +76,8 @@ rgen_status rgen_compile(const rgen_program* program, const rgen_profile* profil
     build.compiler = text(o.compiler);
     if (o.search_path) build.search_path = o.search_path;
     build.cache_dir = text(o.cache_dir);
+    build.nvrtc = text(o.nvrtc);
+    build.device = {text(o.driver), o.device};
     *kernel = new rgen_kernel{rgen::compile(program->value, profile->value, plan, build)};
   });
 }
@@ -96,9 +98,20 @@ rgen_status rgen_kernel_prepack(const rgen_kernel* kernel, int32_t input, const 
   return guarded([&] { kernel->value.prepack(input, source, packed); });
 }
 
+rgen_status rgen_kernel_prepack_on(const rgen_kernel* kernel, int32_t input, const void* source, void* packed, void* stream) {
+  if (!kernel || !source || !packed) return fail(RGEN_USAGE, null_argument);
+  return guarded([&] { kernel->value.prepack(input, source, packed, stream); });
+}
+
+rgen_status rgen_kernel_launch(const rgen_kernel* kernel, void* const* args, void* workspace, void* stream) {
+  if (!kernel || !args) return fail(RGEN_USAGE, null_argument);
+  return guarded([&] { kernel->value.launch(args, workspace, stream); });
+}
+
 rgen_status rgen_kernel_call(const rgen_kernel* kernel, void* const* args, const int64_t* dims, void* workspace,
                              const struct rgen_threads* threads) {
   if (!kernel || !args) return fail(RGEN_USAGE, null_argument);
+  if (kernel->value.on_gpu()) return fail(RGEN_USAGE, "a GPU's kernel is launched (rgen_kernel_launch), not called");
   return guarded([&] {
     if (const int code = kernel->value.call(args, workspace, threads, dims))
       throw rgen::Error(rgen::ErrorCode::device, "the kernel returned code " + std::to_string(code));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "driver/api.h"
 #include "driver/cuda.h"
+#include "driver/gpu_session.h"
 #include "driver/session.h"
 #include "run/cache.h"
 
@@ -13,7 +14,9 @@ namespace rgen {
 
 namespace {
 
-driver::BuildOptions internal(const BuildOptions& o) { return {o.compiler, o.search_path, o.cache_dir, o.nvrtc}; }
+driver::BuildOptions internal(const BuildOptions& o) {
+  return {o.compiler, o.search_path, o.cache_dir, o.nvrtc, {o.device.driver, o.device.ordinal}};
+}
 
 Breakdown breakdown_of(const driver::Planned& planned) {
   const hw::Estimate& e = planned.candidate.estimate;
@@ -70,25 +73,28 @@ BuildReport build_library(const Source& source, run::Output kind, const std::fil
   const auto content = run::read_file(library.file);
   if (!content) throw Error(ErrorCode::toolchain, "the compiled file vanished", library.file.string());
   run::write_atomically(file, *content);
-  return {library.compile_ms, 0, library.cache, "cc", {}};
+  return {library.compile_ms, 0, library.cache, "cc", {}, {}};
 }
 
-/// What each launch takes of an SM. Nothing when NVRTC told no figures, or the source does not say for which device it is.
-std::vector<KernelResources> resources(const Source& source, const std::vector<run::KernelResources>& kernels) {
+/// What each launch takes of an SM. Nothing when NVRTC told no figures.
+template <class Launches>
+std::vector<KernelResources> resources(const Launches& launches, const std::vector<run::KernelResources>& kernels,
+                                       const hw::Profile& profile) {
   std::vector<KernelResources> all;
-  if (kernels.empty() || !source.profile) return all;
-  for (const Launch& l : source.launches) {
+  if (kernels.empty()) return all;
+  for (const auto& l : launches) {
     const auto k = std::find_if(kernels.begin(), kernels.end(), [&](const run::KernelResources& r) { return r.symbol == l.symbol; });
     if (k == kernels.end()) throw Error(ErrorCode::internal, "the compiled source has no kernel '" + l.symbol + "'");
     all.push_back({l.symbol, k->registers, k->spill_bytes, k->shared_bytes + l.shared_bytes,
-                   driver::blocks_per_sm(*k, l.block, l.shared_bytes, *source.profile->impl()->profile)});
+                   driver::blocks_per_sm(*k, l.block, l.shared_bytes, profile)});
   }
   return all;
 }
 
 BuildReport build_image(const Source& source, run::DeviceImage kind, const std::filesystem::path& file, const BuildOptions& options) {
   const driver::CudaImage image = driver::compile_cuda(emitted(source), source.arch, kind, internal(options));
-  BuildReport report{image.compile_ms, 0, image.cache, "nvrtc", resources(source, image.kernels)};
+  BuildReport report{image.compile_ms, 0, image.cache, "nvrtc", {}, {}};
+  if (source.profile) report.kernels = resources(source.launches, image.kernels, *source.profile->impl()->profile);
   run::write_atomically(file, image.image);
   return report;
 }
@@ -107,7 +113,11 @@ BuildReport build_file(const Source& source, Artifact kind, const std::filesyste
 
 Kernel Kernel::build(const Plan& plan, const BuildOptions& options) {
   driver::Kernel k = driver::compile(plan.impl()->planned, internal(options));
-  BuildReport report{k.compile_ms, k.load_ms, k.cache, "cc", {}};
+  BuildReport report{k.compile_ms, k.load_ms, k.cache, k.gpu ? "nvrtc" : "cc", {}, {}};
+  if (k.gpu) {
+    report.kernels = resources(k.gpu->launches(), k.gpu->resources(), *plan.impl()->planned.profile);
+    report.device = k.gpu->context().device().title();
+  }
   return Kernel(std::make_shared<const Impl>(Impl{std::move(k), std::move(report)}));
 }
 
@@ -117,6 +127,7 @@ Kernel compile(const Program& program, const Profile& profile, const PlanOptions
 
 const std::string& Kernel::manifest() const { return impl_->kernel.manifest; }
 const BuildReport& Kernel::report() const { return impl_->report; }
+bool Kernel::on_gpu() const { return impl_->kernel.gpu != nullptr; }
 int64_t Kernel::workspace_bytes() const { return impl_->kernel.workspace_bytes; }
 
 int64_t Kernel::prepack_bytes(int input) const {
@@ -125,13 +136,22 @@ int64_t Kernel::prepack_bytes(int input) const {
   return bytes[size_t(input)];
 }
 
-void Kernel::prepack(int input, const void* source, void* packed) const {
+void Kernel::prepack(int input, const void* source, void* packed, void* stream) const {
   if (prepack_bytes(input) == 0) throw Error(ErrorCode::usage, "input " + std::to_string(input) + " is taken as it is");
-  driver::check_code(impl_->kernel, impl_->kernel.prepack[size_t(input)](source, packed));
+  const driver::Kernel& k = impl_->kernel;
+  if (k.gpu) return k.gpu->prepack(input, source, packed, static_cast<run::cuda::Stream>(stream));
+  if (stream) throw Error(ErrorCode::usage, "a CPU's kernel packs on no stream: leave it out", k.program->name);
+  driver::check_code(k, k.prepack[size_t(input)](source, packed));
 }
 
 int Kernel::call(void* const* args, void* workspace, const rgen_threads* threads, const int64_t* dims) const noexcept {
-  return impl_->kernel.entry(args, dims, workspace, threads);
+  return impl_->kernel.entry ? impl_->kernel.entry(args, dims, workspace, threads) : -1;
+}
+
+void Kernel::launch(void* const* args, void* workspace, void* stream) const {
+  const driver::Kernel& k = impl_->kernel;
+  if (!k.gpu) throw Error(ErrorCode::usage, "a CPU's kernel is called ('call'), not launched", k.program->name);
+  k.gpu->launch(args, workspace, static_cast<run::cuda::Stream>(stream));
 }
 
 void Kernel::run(const std::vector<void*>& tensors, const rgen_threads* threads) const {
@@ -140,7 +160,9 @@ void Kernel::run(const std::vector<void*>& tensors, const rgen_threads* threads)
   if (tensors.size() != n)
     throw Error(ErrorCode::usage, std::to_string(n) + " tensors are needed, " + std::to_string(tensors.size()) + " were given",
                 k.program->name);
-  const std::vector<run::Buffer> packed = driver::pack(k, {tensors.begin(), tensors.begin() + long(n_inputs)});
+  const auto outputs = tensors.begin() + long(n_inputs);
+  if (k.gpu) return driver::GpuSession(k, {tensors.begin(), outputs}).call({outputs, tensors.end()});
+  const std::vector<run::Buffer> packed = driver::pack(k, {tensors.begin(), outputs});
   const run::Buffer workspace(size_t(k.workspace_bytes));
   std::vector<void*> args = tensors;
   for (size_t i = 0; i < n_inputs; ++i)
@@ -149,12 +171,14 @@ void Kernel::run(const std::vector<void*>& tensors, const rgen_threads* threads)
 }
 
 Verification Kernel::verify(uint64_t seed, const rgen_threads* threads) const {
-  const run::Comparison c = driver::Session(impl_->kernel, seed).verify(threads);
+  const driver::Kernel& k = impl_->kernel;
+  const run::Comparison c = k.gpu ? driver::verify_on_device(k, seed) : driver::Session(k, seed).verify(threads);
   return {c.ok, c.max_rel_err, c.tolerance, c.worst};
 }
 
 Timing Kernel::time(double seconds, uint64_t seed, const rgen_threads* threads) const {
-  const run::Timing t = driver::Session(impl_->kernel, seed).time(seconds, threads);
+  const driver::Kernel& k = impl_->kernel;
+  const run::Timing t = k.gpu ? driver::time_on_device(k, seed, seconds) : driver::Session(k, seed).time(seconds, threads);
   return {t.median_us, t.min_us, t.calls};
 }
 

@@ -1,6 +1,7 @@
 // The public Program and Profile.
 #include "base/error.h"
 #include "driver/api.h"
+#include "driver/gpu_profile.h"
 #include "driver/work.h"
 #include "ir/ir.h"
 
@@ -84,10 +85,22 @@ int Profile::cores() const { return impl_->profile->cores; }
 bool Profile::is_gpu() const { return impl_->profile->kind == hw::Profile::Kind::gpu; }
 std::vector<std::string> Profile::isa() const { return impl_->profile->isa; }
 std::vector<std::string> Profile::missing_isa() const { return hw::missing_isa(*impl_->profile); }
-void Profile::require_device() const { driver::require_device(*impl_->profile); }
+void Profile::require_device(const DeviceOptions& device) const {
+  driver::require_device(*impl_->profile, {device.driver, device.ordinal});
+}
+
+std::vector<DeviceInfo> devices(const std::string& driver) {
+  std::vector<DeviceInfo> all;
+  for (const run::CudaDeviceInfo& d : run::CudaDriver::open(driver)->devices())
+    all.push_back({d.ordinal, d.name, d.arch(), d.memory_bytes});
+  return all;
+}
 
 std::vector<std::string> shipped_profiles() { return hw::shipped_profiles(); }
 std::string host_profile_json(const HostOptions& options) { return hw::host_profile_json({options.measure, options.cache_dir}); }
+std::string device_profile_json(const DeviceOptions& device, bool measure, const std::string& nvrtc) {
+  return driver::device_profile_json({device.driver, device.ordinal}, nvrtc, measure);
+}
 std::vector<std::string> diff_profiles(const Profile& a, const Profile& b) {
   return hw::diff_profiles(*a.impl()->profile, *b.impl()->profile);
 }

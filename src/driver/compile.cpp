@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "driver/gpu_kernel.h"
 #include "driver/manifest.h"
 #include "run/cache.h"
 
@@ -86,12 +87,8 @@ Library build(const emit::Emitted& code, run::Output kind, const BuildOptions& o
   return {file, watch.ms(), cache.enabled() ? "miss" : "off", folder};
 }
 
-void require_device(const hw::Profile& profile) {
-  if (profile.kind == hw::Profile::Kind::gpu)
-    throw Error(ErrorCode::device,
-                "profile '" + profile.name +
-                    "' is of a GPU: 'run' and 'bench' need such a device, and this version starts kernels on none; 'gen' (--emit "
-                    "cuda, cubin, ptx), 'predict' and 'explain' need no device, and the manifest says how to launch");
+void require_device(const hw::Profile& profile, const GpuOptions& gpu) {
+  if (profile.kind == hw::Profile::Kind::gpu) return require_gpu(profile, gpu);
   const std::vector<std::string> missing = hw::missing_isa(profile);
   if (missing.empty()) return;
   std::string list;
@@ -119,8 +116,9 @@ Kernel load(const Planned& planned, const Emission& emission, const Library& lib
 }
 
 Kernel compile(const Planned& planned, const BuildOptions& options) {
-  require_device(*planned.profile);  // before the compiler's time is spent
+  require_device(*planned.profile, options.gpu);  // before the compiler's time is spent
   const Emission emission = emit(planned);
+  if (planned.profile->kind == hw::Profile::Kind::gpu) return compile_gpu(planned, emission, options);
   const Library library = build(emission.code, run::Output::shared_library, options);
   try {
     return load(planned, emission, library);

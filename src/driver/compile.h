@@ -11,6 +11,7 @@
 #include "hwmodel/profile.h"
 #include "ir/tensor_program.h"
 #include "rtile/construct.h"
+#include "run/cuda_device.h"
 #include "run/files.h"
 #include "run/host_compiler.h"
 #include "run/kernel.h"
@@ -46,10 +47,16 @@ struct Emission {
 /// Throws Error{unsupported} when this build has no backend for the target.
 Emission emit(const Planned& planned);
 
+/// The GPU that kernels run on where the calling thread has no current context of its own.
+struct GpuOptions {
+  std::string library = {};  ///< run::CudaDriver::open
+  int ordinal = 0;
+};
 struct BuildOptions {
   std::string compiler, search_path;  ///< run::find_compiler
   std::filesystem::path cache_dir;    ///< "" = no cache
   std::string nvrtc = {};             ///< run::NvrtcOptions::library
+  GpuOptions gpu = {};
 };
 struct Library {
   std::filesystem::path file;
@@ -62,23 +69,27 @@ Library build(const emit::Emitted& code, run::Output kind, const BuildOptions& o
 /// The folder of compiled kernels within a cache_dir; "" for "".
 std::filesystem::path kernel_cache(const std::filesystem::path& cache_dir);
 
+class GpuKernel;
+
 /// A kernel that can be called. Immutable and shared.
 struct Kernel {
   std::shared_ptr<const ir::TensorProgram> program;
   std::shared_ptr<const run::Module> module;
-  run::EntryFn entry;
-  std::vector<run::PrepackFn> prepack;  ///< one per input; nullptr: taken as it is
+  run::EntryFn entry;                   ///< of a CPU; nullptr: a GPU's
+  std::vector<run::PrepackFn> prepack;  ///< of a CPU, one per input; nullptr: taken as it is
   std::vector<int64_t> prepack_bytes;   ///< one per input; 0: taken as it is
   int64_t workspace_bytes;
   std::string manifest;
   double compile_ms, load_ms;
   std::string cache;
+  std::shared_ptr<const GpuKernel> gpu = {};  ///< of a GPU; nullptr: a CPU's
 };
-/// Throws Error{device} unless this machine executes the profile's kernels.
-void require_device(const hw::Profile& profile);
-/// Throws what require_device throws, and Error{toolchain} when the library cannot be opened.
+/// Throws Error{device} unless this machine executes the profile's kernels: the CPU, or the GPU that `gpu` names.
+void require_device(const hw::Profile& profile, const GpuOptions& gpu = {});
+/// Of a CPU. Throws what require_device throws, and Error{toolchain} when the library cannot be opened.
 Kernel load(const Planned& planned, const Emission& emission, const Library& library);
-/// build and load; a cached library that does not open is compiled again.
+/// build and load; a cached library that does not open is compiled again. A GPU's is loaded into the context that is current, else into the
+/// primary one of options.gpu.
 Kernel compile(const Planned& planned, const BuildOptions& options);
 
 }  // namespace rgen::driver

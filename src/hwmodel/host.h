@@ -39,7 +39,7 @@ std::string nearest_shipped(const CpuIdentity& identity, const std::vector<std::
 /// The document of this machine without measuring: detected figures over those of the nearest shipped profile, all `estimated`.
 nlohmann::json detected_document(const CpuIdentity& identity, const Topology& topology, const std::vector<std::string>& isa);
 
-/// A profile's JSON text with one figure a line.
+/// A profile's JSON text with one figure a line; for the profile of a GPU too, which is measured where kernels can be run (driver).
 std::string layout(const nlohmann::json& document);
 
 }  // namespace rgen::hw

@@ -3,7 +3,7 @@
 _rgen() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
   local common='--hw -D --threads --top-k --no-measure --json --help'
-  local compiler='--compiler --no-cache' measuring='--cc --jit --seed --seconds'
+  local compiler='--compiler --no-cache' measuring='--cc --jit --seed --seconds --device'
   COMPREPLY=()
 
   _rgen_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
@@ -28,7 +28,7 @@ _rgen() {
     --emit) _rgen_words 'cpp so obj cuda llvm cubin ptx'; return ;;
     --compiler) mapfile -t COMPREPLY < <(compgen -c -- "$cur"); return ;;
     -o | --output | --html) _rgen_files; return ;;
-    -D | --threads | --top-k | --seed | --seconds) return ;;
+    -D | --threads | --top-k | --seed | --seconds | --device) return ;;
   esac
   case $verb in
     gen | -*) [[ $cur == -* ]] && _rgen_words "$common $compiler -o --output --emit" || _rgen_files ;;

@@ -22,6 +22,7 @@ std::filesystem::path cache_dir() {
 std::string search_path() { return variable("PATH"); }
 std::string default_compiler() { return variable("RGEN_CXX"); }
 std::string nvrtc_library() { return variable("RGEN_NVRTC"); }
+std::string cuda_driver() { return variable("RGEN_CUDA"); }
 
 bool is_terminal(int fd) { return isatty(fd) == 1; }
 bool may_colour(int fd) { return is_terminal(fd) && variable("NO_COLOR").empty() && variable("TERM") != "dumb"; }

@@ -13,6 +13,8 @@ std::string search_path();
 std::string default_compiler();
 /// RGEN_NVRTC: the libnvrtc to open; "" = where the library looks.
 std::string nvrtc_library();
+/// RGEN_CUDA: the libcuda to open; "" = libcuda.so.1 on the loader's path.
+std::string cuda_driver();
 /// Whether a stream is a terminal, and whether it may be coloured (NO_COLOR).
 bool is_terminal(int fd);
 bool may_colour(int fd);

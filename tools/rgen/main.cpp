@@ -60,6 +60,7 @@ void add_measuring(CLI::App* app, Options& o) {
   app->add_flag("--jit", o.jit, "Compile in memory with LLVM")->excludes(cc);
   add_compiler(app, o);
   app->add_option("--seed", o.seed, "Seed of the inputs")->type_name("N");
+  app->add_option("--device", o.device, "Of a GPU's profile: the device's number (default: 0)")->check(CLI::Range(0, 1023))->type_name("N");
   app->add_option("--seconds", o.seconds, "How long each kernel is timed")->check(CLI::Range(0.001, 600.0))->type_name("S");
 }
 
@@ -76,7 +77,9 @@ void add_work_verbs(CLI::App& app, Options& o, Verb& chosen) {
   add_compiler(g, o);
 
   CLI::App* r = verb(app, "run", "Compile, verify against the reference, time",
-                     "  rgen run --hw host workloads.json#mm_512\n  rgen run --hw host conv.json --threads 1 --json", chosen, run);
+                     "  rgen run --hw host workloads.json#mm_512\n  rgen run --hw host conv.json --threads 1 --json\n  rgen run --hw h100 "
+                     "conv.json --device 1",
+                     chosen, run);
   add_common(r, o);
   add_measuring(r, o);
 
@@ -111,9 +114,13 @@ void add_profile_verbs(CLI::App& app, Options& o, Verb& chosen) {
   CLI::App* diff =
       verb(*profile, "diff", "The figures in which two profiles differ", "  rgen profile diff a100 h100", chosen, profile_diff);
   diff->add_option("PROFILE", o.arguments, "Two files or names")->required()->expected(2);
-  CLI::App* fresh =
-      verb(*profile, "new", "Measure this machine (as rgen-profile does)", "  rgen profile new -o mine.json", chosen, profile_new);
+  CLI::App* fresh = verb(*profile, "new", "Measure this machine (as rgen-profile does)",
+                         "  rgen profile new -o mine.json\n  rgen profile new --device 0 -o gpu.json", chosen, profile_new);
   fresh->add_option("-o,--output", o.output, "File (default: standard output)")->type_name("FILE");
+  fresh->add_option("--device", o.device, "Measure this GPU instead (its number)")
+      ->check(CLI::Range(0, 1023))
+      ->type_name("N")
+      ->each([&o](const std::string&) { o.on_device = true; });
   for (CLI::App* a : {show, check, diff}) add_json(a, o);
   for (CLI::App* a : {show, check, diff, fresh}) add_no_measure(a, o);
 }

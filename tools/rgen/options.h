@@ -21,6 +21,8 @@ struct Options {
   bool no_cache = false;               ///< --no-cache
   uint64_t seed = 1;                   ///< --seed
   double seconds = 0.2;                ///< --seconds
+  int device = 0;                      ///< --device
+  bool on_device = false;              ///< --device was given
   std::string html;                    ///< --html
   std::vector<std::string> arguments;  ///< of profile, cache and ops
 };

@@ -36,9 +36,14 @@ Session::Session(const Options& options) : options_(options), profile_(load_prof
 PlanOptions Session::plan_options() const { return {options_.threads, options_.top_k, ""}; }
 
 BuildOptions Session::build_options() const {
-  return {options_.compiler.empty() ? default_compiler() : options_.compiler, search_path(),
-          options_.no_cache ? std::filesystem::path() : cache_dir(), nvrtc_library()};
+  return {options_.compiler.empty() ? default_compiler() : options_.compiler,
+          search_path(),
+          options_.no_cache ? std::filesystem::path() : cache_dir(),
+          nvrtc_library(),
+          {cuda_driver(), options_.device}};
 }
+
+void Session::require_device() const { profile_.require_device({cuda_driver(), options_.device}); }
 
 int Session::for_each(const Work& work) {
   const std::vector<Job> jobs = read_jobs(options_.specs, options_.extents);
@@ -92,6 +97,7 @@ void describe(const BuildReport& report, Json& entry) {
   entry["compiler"] = report.compiler;
   entry["compile_ms"] = report.compile_ms;
   entry["cache"] = report.cache;
+  if (!report.device.empty()) entry["device"] = report.device;
   if (report.kernels.empty()) return;
   const auto worst = [&](auto figure, auto worse) {
     auto value = std::invoke(figure, report.kernels.front());

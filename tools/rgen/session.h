@@ -28,6 +28,8 @@ class Session {
   const Profile& profile() const { return profile_; }
   PlanOptions plan_options() const;
   BuildOptions build_options() const;
+  /// Throws Error{device} unless this machine executes the profile's kernels.
+  void require_device() const;
 
   /// Calls `work` with every program and its JSON entry. A failure becomes the entry's "error" and a message, and the rest go on.
   /// Returns the first failure's exit status, or 0.

@@ -60,7 +60,8 @@ int profile_diff(const Options& o) {
 
 int profile_new(const Options& o) {
   // Measured now, whatever was kept: that is what "new" asks for.
-  const std::string text = host_profile_json({!o.no_measure, {}});
+  const std::string text =
+      o.on_device ? device_profile_json({cuda_driver(), o.device}, !o.no_measure, nvrtc_library()) : host_profile_json({!o.no_measure, {}});
   if (o.output == ".")
     print(text);
   else

@@ -56,10 +56,10 @@ void describe_measured(const Measured& m, Json& entry) {
 
 /// Builds, verifies and times the plans of a program; with --top-k the fastest of them is the result.
 Measured best_of(const Session& session, const Item& item, Pools& pools, Json& entry) {
-  session.profile().require_device();  // before any planning
+  session.require_device();  // before any planning
   std::optional<Measured> best;
   for (const Plan& p : plan(item.program, session.profile(), session.plan_options())) {
-    Measured m = measure(session, p, pools.of(p.threads()));
+    Measured m = measure(session, p, session.profile().is_gpu() ? nullptr : pools.of(p.threads()));
     if (!m.verification.ok || !best || m.timing.median_us < best->timing.median_us) best = std::move(m);
     if (!best->verification.ok) break;
   }
@@ -74,7 +74,8 @@ std::string run_text(const Program& program, const Measured& m) {
   const BuildReport& build = m.kernel.report();
   const std::string rate = program.work() ? ", " + rate_text(*program.work(), m.timing.median_us) : "";
   std::string s = fmt::format("{}\n", program.name());
-  s += fmt::format("  target     {} ({}), {}\n", m.plan.target(), m.source.isa, count_text(m.plan.threads(), "thread"));
+  s += fmt::format("  target     {} ({}), {}\n", m.plan.target(), m.source.isa,
+                   m.kernel.on_gpu() ? build.device : count_text(m.plan.threads(), "thread"));
   s += fmt::format("  planned    {:.1f} ms, emitted {:.1f} ms, compiled {:.0f} ms (cache {}), loaded {:.1f} ms\n", m.plan.construct_ms(),
                    m.source.emit_ms, build.compile_ms, build.cache, build.load_ms);
   s += fmt::format("  verified   max error {} of the largest value (tolerance {})\n", error_text(m.verification.max_rel_err),

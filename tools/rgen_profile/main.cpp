@@ -1,6 +1,7 @@
 // rgen-profile: measures this machine and writes its profile.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "hwmodel/profile.h"
+#include "rgen/rgen.hpp"
 
 namespace {
 
@@ -28,11 +30,17 @@ void write_file(const std::string& path, const std::string& text) {
   }
 }
 
-// The text with another name; its layout stays.
+// The text with another name; its layout stays. The profile's own is the first of the document.
 std::string renamed(std::string text, const std::string& name) {
-  const std::string from = "\"name\": \"host\"";
-  if (size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), "\"name\": " + nlohmann::json(name).dump());
+  const std::string key = "\"name\": ";
+  const size_t at = text.find(key), begin = at + key.size();
+  if (at != std::string::npos) text.replace(begin, text.find(',', begin) - begin, nlohmann::json(name).dump());
   return text;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
 }
 
 }  // namespace
@@ -41,15 +49,18 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures this machine (clock, instruction rates, latency and bandwidth of each memory level; about a second) and writes its "
       "hardware profile."};
-  std::string output, name = "host";
+  std::string output, name;
   bool no_measure = false;
+  int device = -1;
   app.add_option("-o,--output", output, "File to write; standard output by default")->type_name("FILE");
-  app.add_option("--name", name, "Name of the profile")->capture_default_str();
+  app.add_option("--name", name, "Name of the profile (default: host; of a GPU its own)");
+  app.add_option("--device", device, "Measure this GPU instead (its number)")->check(CLI::Range(0, 1023))->type_name("N");
   app.add_flag("--no-measure", no_measure, "Only detect; take all other figures from the nearest shipped profile, marked as estimated");
   app.set_version_flag("--version", std::string(RGEN_VERSION));
   app.footer(
       "Examples:\n"
       "  rgen-profile -o node7.json --name node7    measure, then: rgen --hw node7.json SPEC\n"
+      "  rgen-profile --device 0 -o gpu.json        measure a GPU\n"
       "  rgen-profile --no-measure                  print what is known without measuring\n"
       "Measure on an idle machine: each figure is the best of several short runs, but busy neighbours still lower bandwidths.");
   try {
@@ -58,8 +69,10 @@ int main(int argc, char** argv) {
   try {
     rgen::hw::HostOptions options;
     options.measure = !no_measure;
-    const std::string text = renamed(rgen::hw::host_profile_json(options), name);
-    const rgen::hw::Profile profile = rgen::hw::parse_profile(text, output.empty() ? name : output);
+    std::string text = device < 0 ? rgen::hw::host_profile_json(options)
+                                  : rgen::device_profile_json({variable("RGEN_CUDA"), device}, options.measure, variable("RGEN_NVRTC"));
+    if (!name.empty()) text = renamed(std::move(text), name);
+    const rgen::hw::Profile profile = rgen::hw::parse_profile(text, output.empty() ? "profile" : output);
     if (output.empty())
       std::cout << text;
     else
