@@ -53,7 +53,7 @@ void enqueue(const CudaContext& context, const emit::Launch& l, cuda::Function f
 
 GpuKernel::GpuKernel(const Planned& planned, emit::Emitted code, CudaImage image, std::shared_ptr<const CudaDriver> driver, int ordinal)
     : program_(planned.program),
-      arch_(cuda_arch(*planned.profile)),
+      arch_(emit::cuda_arch(*planned.profile)),
       profile_(planned.profile->name),
       code_(std::move(code)),
       image_(std::move(image)),
@@ -133,11 +133,11 @@ void require_gpu(const hw::Profile& profile, const GpuOptions& options) {
   } catch (const Error& e) {
     throw Error(e.code(), "profile '" + profile.name + "' is of a GPU, which 'run' and 'bench' need: " + e.what());
   }
-  require_arch(cuda_arch(profile), profile.name, device);
+  require_arch(emit::cuda_arch(profile), profile.name, device);
 }
 
 Kernel compile_gpu(const Planned& planned, const Emission& emission, const BuildOptions& options) {
-  const CudaImage image = compile_cuda(emission.code, cuda_arch(*planned.profile), run::DeviceImage::cubin, options);
+  const CudaImage image = compile_cuda(emission.code, emit::cuda_arch(*planned.profile), run::DeviceImage::cubin, options);
   const auto start = std::chrono::steady_clock::now();
   Kernel k{planned.program,   nullptr,          nullptr, {},          {}, emission.code.workspace_bytes,
            emission.manifest, image.compile_ms, 0,       image.cache, {}};

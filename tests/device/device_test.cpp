@@ -207,7 +207,7 @@ TEST_CASE("every small workload and example, as planned for the nearest shipped 
   std::shared_ptr<const hw::Profile> profile;
   for (const std::string& name : hw::shipped_profiles()) {
     auto p = std::make_shared<const hw::Profile>(hw::load_profile(name));
-    if (p->kind == hw::Profile::Kind::gpu && run::cannot_run(driver::cuda_arch(*p), info).empty()) profile = p;
+    if (p->kind == hw::Profile::Kind::gpu && run::cannot_run(emit::cuda_arch(*p), info).empty()) profile = p;
   }
   REQUIRE_MESSAGE(profile, "no shipped profile is of ", info.title());
   MESSAGE(profile->name);
