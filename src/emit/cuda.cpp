@@ -50,7 +50,6 @@ class Kernels {
               ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
     return text;
   }
-  /// `resident`: blocks that the plan reckons with on an SM; the compiler then uses as many registers as that leaves.
   static std::string signature(const std::string& name, int threads, int resident, const std::string& parameters) {
     return "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(std::max(1, resident)) +
            ") " + name + "(" + parameters + ") {\n";

@@ -126,7 +126,7 @@ struct Region {
   int64_t tasks;
   std::string comment;
   int block_tasks = 1;  ///< rtile::NestPlan::block_tasks
-  int resident = 0;     ///< hw::Estimate::resident
+  int resident = 1;     ///< blocks that an SM holds for certain: the compiler may use as many registers as that leaves
   int threads = 0;      ///< > 0: a task is a block of so many threads that work together: proc(task, thread)
 };                      ///< proc(task)
 struct Prepack {

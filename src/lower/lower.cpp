@@ -119,7 +119,7 @@ class ProgramLowering {
     if (plan.staging)
       result_.regions.push_back({lower_staged(c), plan.tasks(), "", 1, plan.estimate.resident, 32 * plan.staging->warps()});
     else
-      result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks, plan.estimate.resident});
+      result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks});
   }
 
   /// Tiles of the shared axes dealt out to the tasks; each tile runs all nests in order.

@@ -74,7 +74,7 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
                                      int64_t(warps * column_tiles) * kFragmentTile * 4);
   // sums, both factors' fragments, a pointer and coordinates for every row that is copied
   const double pointers = copies_a * (2 + 2 * double(a.guards.size())) + (gathered ? 2 * copies_b : 2);
-  const double fragments = s.unit == Unit::group ? 0 : s.unit == Unit::lane ? 16 * (row_tiles + column_tiles + 1) : 8 * row_tiles + 16;
+  const double fragments = s.unit == Unit::group ? 0 : s.unit == Unit::lane ? 16 * (row_tiles + column_tiles + 2) : 8 * row_tiles + 16;
   g.registers = int(round_up(int64_t(16 * row_tiles * column_tiles + fragments + pointers) + 40, 8));
 
   hw::Workload& w = g.task;

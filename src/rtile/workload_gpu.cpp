@@ -41,7 +41,7 @@ GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan,
   w_.tasks = plan.tasks();
   // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
   const int needed = registers_needed(nest, facts, plan);
-  w_.registers = std::min(context.profile.gpu.max_registers_per_thread, int(round_up(needed + needed / 5 + 32, 8)));
+  w_.registers = std::min(context.profile.gpu.max_registers_per_thread, int(round_up(needed + needed * 3 / 8 + 40, 8)));
   for (int a : plan.reduce_order) {
     const Blocking& t = plan.tile[size_t(a)];
     w_.rounds *= std::ceil(double(t.units()) / double(t.hi));
