@@ -4,8 +4,7 @@
 python3 -m venv /tmp/heuristics && /tmp/heuristics/bin/pip install nvidia-matmul-heuristics
 bench/gpu/heuristics.py --python /tmp/heuristics/bin/python --types bf16 f32 --markdown heuristics.md
 
-Both times have a launch in them. tf32 stands beside rgen's f32 kernels. nvMatmulHeuristics is used for this comparison
-only."""
+Both times have a launch in them. nvMatmulHeuristics is used for this comparison only."""
 import argparse
 import json
 import math
@@ -58,9 +57,10 @@ def ask_nvidia(python, device, precision, shapes):
 def spec(name, dtype, m, n, k, batch):
     """The result has the operands' type, of bytes s32."""
     params = {"m": m, "n": n, "k": k} | ({"batch": batch} if batch > 1 else {})
-    if dtype != "f32":
+    if dtype not in ("f32", "tf32"):
         params["out"] = "s32" if dtype == "s8" else dtype
-    return {"name": name, "op": "matmul", "dtype": dtype, "params": params}
+    math = {"math": "tf32"} if dtype == "tf32" else {}
+    return {"name": name, "op": "matmul", "dtype": "f32" if math else dtype, "params": params} | math
 
 
 def block_tile(nest):
@@ -75,6 +75,16 @@ def block_tile(nest):
         block[p["axis"]] = min(extent[p["axis"]], tile[p["axis"]] * along)
         tasks = math.ceil(tasks / along)
     return tile, block
+
+
+def tiles(nest):
+    """m × n × k of a warp and of a block, and the stages of the latter's pipeline through shared memory (1: none)."""
+    shape = nest.get("block", {})
+    if "stages" not in shape:
+        tile, block = block_tile(nest)
+        return in_order(tile), in_order(block), 1
+    block = [shape["rows"], shape["columns"], shape["k"]]
+    return [block[0] // shape["warps"][0], block[1] // shape["warps"][1], block[2]], block, shape["stages"]
 
 
 def in_order(tile):
@@ -92,9 +102,9 @@ def ask_rgen(rgen, profile, specs):
             found.append(None)
             continue
         nest = max((n for g in r["plan"]["groups"] for n in g["nests"]), key=lambda n: n["estimate"]["us"])
-        tile, block = block_tile(nest)
+        warp, block, stages = tiles(nest)
         found.append({"us": r["predicted_us"], "limit_us": r["limit_us"], "atom": nest["atom"],
-                      "warp": in_order(tile), "block": in_order(block), "bound": r["bound"]})
+                      "warp": warp, "block": block, "stages": stages, "bound": r["bound"]})
     return found
 
 
@@ -115,7 +125,7 @@ def problems(options):
 
 def compare(options, profile):
     wanted = problems(options)
-    ours = ask_rgen(options.rgen, profile, [spec(f"p{i}", "f32" if t == "tf32" else t, m, n, k, b) for i, (_, t, m, n, k, b) in enumerate(wanted)])
+    ours = ask_rgen(options.rgen, profile, [spec(f"p{i}", t, m, n, k, b) for i, (_, t, m, n, k, b) in enumerate(wanted)])
     theirs = {}
     for dtype in options.types:
         places = [i for i, w in enumerate(wanted) if w[1] == dtype]
@@ -133,25 +143,27 @@ def ratio(r):
 
 
 def markdown(rows):
-    titles = ("product", "rgen: block", "warp", "atom", "µs", "bound", "NVIDIA: CTA", "warp", "stages", "split k", "cluster", "µs", "rgen ÷ NVIDIA")
+    titles = ("product", "rgen: block", "warp", "stages", "atom", "µs", "bound", "NVIDIA: CTA", "warp", "stages", "split k", "cluster", "µs", "rgen ÷ NVIDIA")
     lines = []
     for r in rows:
         a, b = r["rgen"], r["nvidia"]
-        ours = [cross(a["block"]), cross(a["warp"]), a["atom"], f"{a['us']:.1f}", a["bound"]] if a else [""] * 5
+        ours = [cross(a["block"]), cross(a["warp"]), a["stages"], a["atom"], f"{a['us']:.1f}", a["bound"]] if a else [""] * 6
         other = [cross(b["cta"]), cross(b["warp"]), b["stages"], b["split_k"], cross(b["cluster"]), f"{b['us']:.1f}"] if b else [""] * 6
         lines.append([r["name"], *ours, *other, ratio(r)])
     return document.table(titles, lines)
 
 
 def compact(runs):
-    """One table for all devices: block / warp tiles of m × n; of NVIDIA's, × k, stages, and split of k."""
+    """One table for all devices: tiles of a block, of m × n × k where it is staged, and of a warp; stages, and NVIDIA's split of k."""
     titles, lines = ["product"], []
     for run in runs:
         titles += [f"{run['profile']}: rgen", "µs", "NVIDIA", "µs", "÷"]
     for same in zip(*(run["rows"] for run in runs)):
         line = [same[0]["name"]]
         for a, b, r in ((r["rgen"], r["nvidia"], r) for r in same):
-            line += [f"{cross(a['block'][:2])} / {cross(a['warp'][:2])}", f"{a['us']:.1f}"] if a else ["", ""]
+            staged = a and a["stages"] > 1
+            line += [f"{cross(a['block'][:3 if staged else 2])} / {cross(a['warp'][:2])}" + (f", {a['stages']}" if staged else ""),
+                     f"{a['us']:.1f}"] if a else ["", ""]
             split = f", k ÷ {b['split_k']}" if b and b["split_k"] > 1 else ""
             line += [f"{cross(b['cta'])} / {cross(b['warp'][:2])}, {b['stages']}{split}", f"{b['us']:.1f}"] if b else ["", ""]
             line.append(ratio(r))

@@ -130,9 +130,9 @@ def markdown(rows):
 def compact(runs):
     """One table for all profiles."""
     titles = ["workload"]
-    keys = (("registers", "{}"), ("occupancy", "{:.0f} %"), ("predicted_us", "{:.1f}"), ("bound", "{}"), ("limit_percent", "{:.0f} %"))
+    keys = (("registers", "{}"), ("shared_bytes", "{}"), ("occupancy", "{:.0f} %"), ("predicted_us", "{:.1f}"), ("bound", "{}"), ("limit_percent", "{:.0f} %"))
     for run in runs:
-        titles += [f"{run['profile']}: registers", "occupancy", "predicted µs", "bound", "of limit"]
+        titles += [f"{run['profile']}: registers", "shared B", "occupancy", "predicted µs", "bound", "of limit"]
     lines = []
     for same in zip(*(run["rows"] for run in runs)):
         lines.append([same[0]["name"]] + [cell(r, key, form) for r in same for key, form in keys])
