@@ -60,5 +60,13 @@ Int Builder::quotient(Body& body, const std::string& name, const Int& x, int64_t
   body.push_back({LetInt{LetInt::Op::floor_div, v, x, Int(by)}});
   return Int::var(v);
 }
+Int Builder::remainder(Body& body, const std::string& name, const Int& x, int64_t by) {
+  if (by == 1) return Int(0);
+  const auto [lo, hi] = range(x);
+  if (floor_div(lo, by) == floor_div(hi, by)) return x - Int(floor_div(lo, by) * by);
+  const int v = variable(name, 0, by - 1);
+  body.push_back({LetInt{LetInt::Op::floor_mod, v, x, Int(by)}});
+  return Int::var(v);
+}
 
 }  // namespace rgen::lower

@@ -44,6 +44,7 @@ class Builder {
   std::pair<int64_t, int64_t> range(const Int& i) const;  ///< over the variables' ranges
   /// ⌊x / by⌋: a new variable of the body unless it is known.
   Int quotient(Body& body, const std::string& name, const Int& x, int64_t by);
+  Int remainder(Body& body, const std::string& name, const Int& x, int64_t by);
 };
 
 /// A nest being lowered.

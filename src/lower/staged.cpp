@@ -85,17 +85,8 @@ class StagedLowering {
   int64_t k_extent() const { return extent(c_.plan.k_axis); }
   void put(Stmt s) { bodies_.back()->push_back(std::move(s)); }
   void effect(const std::string& primitive, std::vector<Arg> args = {}) { put({Op{primitive, -1, false, std::move(args)}}); }
-  Int let(LetInt::Op op, const std::string& name, const Int& x, int64_t by) {
-    const auto [lo, hi] = b_.range(x);
-    const bool div = op == LetInt::Op::floor_div;
-    if (by == 1) return div ? x : Int(0);
-    if (floor_div(lo, by) == floor_div(hi, by)) return div ? Int(floor_div(lo, by)) : x - Int(floor_div(lo, by) * by);
-    const int v = b_.variable(name, div ? floor_div(lo, by) : 0, div ? floor_div(hi, by) : by - 1);
-    put({LetInt{op, v, x, Int(by)}});
-    return Int::var(v);
-  }
-  Int quotient(const std::string& name, const Int& x, int64_t by) { return let(LetInt::Op::floor_div, name, x, by); }
-  Int remainder(const std::string& name, const Int& x, int64_t by) { return let(LetInt::Op::floor_mod, name, x, by); }
+  Int quotient(const std::string& name, const Int& x, int64_t by) { return b_.quotient(*bodies_.back(), name, x, by); }
+  Int remainder(const std::string& name, const Int& x, int64_t by) { return b_.remainder(*bodies_.back(), name, x, by); }
   Int value(const std::string& name, const Int& x) {
     if (x.is_const() || (x.terms.size() == 1 && x.constant == 0 && x.terms[0].second == 1)) return x;
     const auto [lo, hi] = b_.range(x);

@@ -1,0 +1,179 @@
+// What form staged costs a GPU: copies to shared memory, products, epilogue; bytes from L2 and from memory.
+#include <algorithm>
+#include <cmath>
+
+#include "rtile/staged.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+constexpr double kRowBytes = 64;  // of a step of k
+
+/// The extents that `rows` neighbouring points of the row axes cover, and `columns` of the vector axis.
+std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t rows, int64_t columns, int64_t batch) {
+  std::vector<int64_t> e;
+  for (const NestAxis& a : nest.axes) e.push_back(a.reduced ? a.extent : 1);
+  const auto fill = [&](const std::vector<int>& axes, int64_t points) {
+    for (size_t i = axes.size(); i-- > 0;) {
+      int64_t& x = e[size_t(axes[i])];
+      x = std::min(nest.axes[size_t(axes[i])].extent, points);
+      points = ceil_div(points, x);
+    }
+  };
+  fill(plan.staging->row_axes, rows);
+  fill(plan.staging->batch_axes, batch);
+  e[size_t(plan.vec)] = std::min(nest.axes[size_t(plan.vec)].extent, columns);
+  return e;
+}
+
+/// A block in numbers.
+struct Shape {
+  int64_t steps, rows, columns;                                     ///< of k; of sums
+  double warps, row_tiles, column_tiles;                            ///< of 16 rows and 32 columns, a warp's
+  double copies_a, copies_b;                                        ///< a thread's, a step
+  double used_rows;                                                 ///< share of the rows that are in the matrix
+  double vectors() const { return 16 * row_tiles * column_tiles; }  ///< of results, a warp's
+};
+Shape shape_of(const Nest& nest, const NestPlan& plan) {
+  const Staging& s = *plan.staging;
+  Shape b{steps_of(nest, plan), block_rows(s), block_columns(plan), double(s.warps()), 0, 0, 0, 0, 0};
+  b.row_tiles = double(b.rows) / 16 / s.warp_rows, b.column_tiles = double(b.columns) / 32 / s.warp_columns;
+  b.copies_a = double(b.rows) * 4 / (32 * b.warps), b.copies_b = double(b.columns) * 4 / (32 * b.warps);
+  b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
+  return b;
+}
+
+/// What one step of k costs a warp, by who multiplies.
+struct Step {
+  double wavefronts;    ///< of 128 bytes, read from the stage
+  double instructions;  ///< products, and loads of their factors
+  double registers;     ///< for the factors
+};
+Step step_of(Staging::Unit unit, const Shape& b) {
+  const double products = b.row_tiles * b.column_tiles, both = b.row_tiles + b.column_tiles;
+  switch (unit) {
+    case Staging::Unit::warp:
+      return {8 * b.row_tiles + 16 * b.column_tiles, 8 * products + 2 * b.row_tiles + 4 * b.column_tiles, 8 * b.row_tiles + 16};
+    case Staging::Unit::group:  // 64 rows meet all columns at once, for four warps
+      return {b.row_tiles * (64 + double(b.columns)) / 2 / 4, 2 * b.row_tiles + 4, 0};
+    case Staging::Unit::lane:  // lanes that read the same 16 bytes share one wavefront of every two
+      return {2 * 16 * both, 256 * products + 16 * both, 16 * (both + 2)};
+  }
+  return {};
+}
+
+/// Registers and shared memory: what decides how many blocks an SM holds.
+void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
+  const Staging& s = *plan.staging;
+  g.tasks = plan.tasks() * s.warps(), g.block_tasks = s.warps();
+  g.shared_bytes = std::max<int64_t>(int64_t(s.stages) * s.depth * (b.rows + b.columns) * int64_t(kRowBytes),
+                                     int64_t(b.warps * b.column_tiles) * kFragmentTile * 4);
+  // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
+  const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
+  const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
+  const double pointers = b.copies_a * (2 + 2 * guards) + (gathered ? 2 * b.copies_b : 2);
+  g.registers = int(round_up(int64_t(b.vectors() + step_of(s.unit, b).registers + pointers) + 40, 8));
+}
+
+/// What a warp executes, and how its rounds follow each other.
+void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
+  const Staging& s = *plan.staging;
+  const Step step = step_of(s.unit, b);
+  const double steps = double(b.steps), vectors = b.vectors();
+  const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
+  const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
+  double outer_loads = 0;
+  for (size_t i = 0; i < facts.reads; ++i)
+    if (!facts.operands[i].inner) outer_loads += vectors;
+  hw::Workload& w = g.task;
+  w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps}};
+  for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors});
+  constexpr double kWavefront = 128;
+  w.loads = step.wavefronts * steps + vectors + outer_loads;
+  w.stores = double(b.rows + b.columns) * kRowBytes / kWavefront / b.warps * steps + 2 * vectors;
+  const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (gathered ? 3 : 2), decoding = 6 + 10 * double(s.row_axes.size() - 1);
+  w.instructions =
+      (step.instructions + copying + 14.0 / s.depth) * steps + (6 + facts.outer_ops) * vectors + outer_loads + 16 * b.row_tiles * decoding;
+  w.levels.resize(1);
+  w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};
+  // at the barrier of a round the pipeline of products runs empty, but for a group's, which are still under way
+  const double barrier_ns = 20 / profile.ghz, near_ns = profile.levels[0].latency_ns;
+  g.stalls_ns = s.unit == Staging::Unit::group ? 0 : (barrier_ns + near_ns) * steps / s.depth;
+  // a step: the first fragments, two dependent products
+  w.chain_steps = steps, w.chain_latency_ns = 2 * plan.atom->latency_ns + (1.0 + 1.0 / s.depth) * near_ns;
+  g.asynchronous = true;
+  g.rounds = 2 + steps / double(s.depth * s.ahead());  // what is under way bounds the pace; the first stage, the results
+}
+
+/// Between a block and L2: its factors at every step, and the epilogue's tensors.
+void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
+  const double rows = double(b.rows) * b.used_rows;
+  g.block_read_bytes = double(b.steps) * kRowBytes * (rows + double(b.columns));
+  for (size_t i = 0; i < facts.operands.size(); ++i) {
+    const auto& o = facts.operands[i];
+    if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;
+    const auto& axes = plan.staging->row_axes;
+    const bool by_row = std::any_of(axes.begin(), axes.end(), [&](int x) { return o.coef[size_t(x)] != 0; });
+    const double elements = (by_row ? rows : 1) * (o.coef[size_t(plan.vec)] != 0 ? double(b.columns) : 1);
+    (o.is_store ? g.block_write_bytes : g.block_read_bytes) += elements * o.element_bytes;
+  }
+}
+
+/// What a launch moves from and to memory.
+void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
+  const Staging& s = *plan.staging;
+  const int64_t resident = hw::resident_blocks(g.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
+  const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores, columns = plan.tile[size_t(plan.vec)].blocks;
+  const int64_t deep = std::min(columns, ceil_div(wave, s.raster));  // column blocks that a wave walks, then its row blocks
+  const int64_t wide = std::min(s.rows.blocks, s.raster * ceil_div(wave, s.raster * columns));
+  int64_t batches = 1;
+  for (int a : s.batch_axes) batches *= nest.axes[size_t(a)].extent;
+  const auto in_wave =
+      covered(nest, plan, wide * block_rows(s), deep * block_columns(plan), std::min(batches, ceil_div(wave, s.rows.blocks * columns)));
+  const auto all = covered(nest, plan, s.rows.extent, nest.axes[size_t(plan.vec)].extent, batches);
+  const double waves = std::ceil(double(plan.tasks()) / double(wave));
+  const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
+    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
+    return footprint_bytes(facts.operands[i], extents, c.profile.levels[1].line_bytes, packed, true);
+  };
+  double total = 0;
+  for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
+  for (size_t i = 0; i < facts.operands.size(); ++i) {
+    const auto& o = facts.operands[i];
+    if (c.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
+    const double once = bytes(i, all);
+    (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += stays_in_l2(once, total, c) ? once : std::max(once, waves * bytes(i, in_wave));
+  }
+}
+
+}  // namespace
+
+int64_t steps_of(const Nest& nest, const NestPlan& plan) {
+  int64_t steps = 1;
+  for (int a : plan.reduce_order) {
+    const int64_t extent = nest.axes[size_t(a)].extent;
+    steps *= a == plan.k_axis ? ceil_div(extent, plan.k_step) : extent;
+  }
+  return steps;
+}
+
+int64_t block_rows(const Staging& s) { return s.rows.hi * s.rows.unit; }
+int64_t block_columns(const NestPlan& p) { return p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit; }
+
+hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
+  const Shape b = shape_of(nest, plan);
+  hw::GpuWorkload g;
+  count_resources(g, facts, plan, b);
+  count_instructions(g, facts, plan, b, c.profile);
+  count_bytes(g, facts, plan, b);
+  return g;
+}
+
+hw::GpuWorkload staged_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
+  hw::GpuWorkload g = block_workload(nest, facts, plan, c);
+  add_memory(g, nest, facts, plan, c);
+  return g;
+}
+
+}  // namespace rgen::rtile
