@@ -16,9 +16,9 @@ constexpr Type kTypes[] = {{"f16", "k16", "f32.f16.f16", "vf", "+f", ", 1, 1, 0,
 
 void piece(std::ostream& o, const Type& t, int n) {
   const int sums = n / 2;  // of a thread
-  o << "//@ wgmma_" << t.name << "_n" << n << "\n#if defined(__CUDACC__)\ntemplate <>\n__device__ __forceinline__ void wgmma_" << t.name << "<" << n << ">("
-    << t.sum << "* c, uint64_t a, uint64_t b) {\n  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" << n << t.k << "." << t.types
-    << " {\"";
+  o << "//@ wgmma_" << t.name << "_n" << n << "\n#if defined(__CUDACC__)\ntemplate <>\n__device__ __forceinline__ void wgmma_" << t.name
+    << "<" << n << ">(" << t.sum << "* c, uint64_t a, uint64_t b) {\n  asm volatile(\"wgmma.mma_async.sync.aligned.m64n" << n << t.k << "."
+    << t.types << " {\"";
   for (int i = 0; i < sums; i += 16) {
     o << "\n               \"";
     for (int j = i; j < i + 16; ++j) o << "%" << j << (j + 1 < sums ? ", " : "");
