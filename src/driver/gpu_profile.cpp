@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "hwmodel/figures.h"
 #include "hwmodel/host.h"
 #include "hwmodel/profile.h"
 
@@ -17,21 +16,6 @@ namespace cuda = run::cuda;
 
 namespace {
 
-double four_digits(double x) {
-  if (!(x > 0)) return x;
-  const double scale = std::pow(10.0, 3 - std::floor(std::log10(x)));
-  return std::round(x * scale) / scale;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
-
 json told(double value, const char* unit) {
   return {{"value", value}, {"unit", unit}, {"source", "datasheet"}, {"note", "driver attribute"}};
 }
@@ -40,19 +24,7 @@ json told(int64_t value, const char* unit) {
 }
 
 json measured(double value, const char* unit) {
-  return {{"value", four_digits(value)}, {"unit", unit}, {"source", "measured"}, {"date", today()}};
-}
-
-/// Figures of another device: whatever their source there, here they are estimates.
-void restamp(json& node, const std::string& from) {
-  if (node.is_object() && node.contains("source")) {
-    node["source"] = "estimated";
-    node.erase("date");
-    node["note"] = "from " + from;
-    return;
-  }
-  for (json& child : node)
-    if (child.is_structured()) restamp(child, from);
+  return {{"value", hw::rounded_to(value, 4)}, {"unit", unit}, {"source", "measured"}, {"date", hw::today()}};
 }
 
 int arch_number(const json& profile) { return std::atoi(profile["arch"].get_ref<const std::string&>().c_str() + 3); }
@@ -109,7 +81,7 @@ void keep_rows(json& bandwidth, int sms) {
   for (const json& row : bandwidth["per_sharer"])
     if (row["sharers"] < sms) rows.push_back(row);
   json all = bandwidth["per_sharer"].back();
-  if (all["sharers"] != 1) all["value"] = four_digits(all["value"].get<double>() * all["sharers"].get<double>() / sms);
+  if (all["sharers"] != 1) all["value"] = hw::rounded_to(all["value"].get<double>() * all["sharers"].get<double>() / sms, 4);
   if (rows.empty() || sms > 1) {
     all["sharers"] = sms;
     rows.push_back(all);
@@ -133,7 +105,7 @@ void apply_attributes(json& doc, const GpuAttributes& a) {
     const double scale = 0.92 * peak / (rows.back()["value"].get<double>() * a.sms);
     for (const char* direction : {"read", "write"}) {
       json& last = dram[direction]["per_sharer"].back();
-      last["value"] = four_digits(last["value"].get<double>() * scale);
+      last["value"] = hw::rounded_to(last["value"].get<double>() * scale, 4);
       dram[direction]["note"] = "0.92 of the " + std::to_string(std::lround(peak)) + " GB/s of the driver's memory clock and bus";
     }
   }
@@ -179,13 +151,15 @@ void apply_rates(json& doc, const GpuFigures& f) {
 
 json bandwidth(const std::vector<GpuFigures::Row>& rows, double GpuFigures::Row::*column) {
   json table = json::array();
-  for (const GpuFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", four_digits(row.*column)}});
-  return {{"per_sharer", table}, {"unit", "GB/s"}, {"source", "measured"}, {"date", today()}};
+  for (const GpuFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", hw::rounded_to(row.*column, 4)}});
+  return {{"per_sharer", table}, {"unit", "GB/s"}, {"source", "measured"}, {"date", hw::today()}};
 }
 
 json of_one(double value) {
-  return {
-      {"per_sharer", {{{"sharers", 1}, {"value", four_digits(value)}}}}, {"unit", "B/cycle"}, {"source", "measured"}, {"date", today()}};
+  return {{"per_sharer", {{{"sharers", 1}, {"value", hw::rounded_to(value, 4)}}}},
+          {"unit", "B/cycle"},
+          {"source", "measured"},
+          {"date", hw::today()}};
 }
 
 void apply_memory(json& doc, const GpuFigures& f) {
@@ -225,7 +199,7 @@ GpuAttributes gpu_attributes(const run::CudaDriver& driver, int ordinal) {
 
 std::string gpu_profile_text(const GpuAttributes& attributes, const GpuFigures* figures) {
   json doc = nearest_gpu(attributes);
-  restamp(doc, doc["name"]);
+  hw::restamp(doc, doc["name"]);
   doc["name"] = identifier_of(attributes.name);
   doc["title"] = attributes.name;
   doc["vendor"] = "NVIDIA";

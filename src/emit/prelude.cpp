@@ -9,7 +9,7 @@
 
 #include "base/embedded.h"
 #include "base/error.h"
-#include "emit/wgmma.h"
+#include "emit/tensor_cores.h"
 
 namespace rgen::emit {
 namespace {
@@ -100,7 +100,7 @@ void for_each_identifier(std::string_view text, Visit visit) {
 Prelude read_prelude(Simd simd, bool emulate_amx) {
   std::vector<Piece> all;
   for (std::string_view file : files_of(simd, emulate_amx)) cut(embedded_text(file), all);
-  if (simd == Simd::cuda) cut(wgmma_pieces(), all);
+  if (simd == Simd::cuda) cut(tensor_core_pieces(), all);
   Prelude prelude;
   for (Piece& piece : all) {
     while (piece.text.size() > 1 && piece.text.substr(piece.text.size() - 2) == "\n\n") piece.text.pop_back();

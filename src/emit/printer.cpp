@@ -278,6 +278,8 @@ std::string Printer::condition(const std::vector<Int>& all) {
       one = var(i.terms[0].first) + " <= " + std::to_string(i.constant);
     else if (i.terms.size() == 1 && i.terms[0].second == 1)
       one = var(i.terms[0].first) + " >= " + std::to_string(-i.constant);
+    else if (std::all_of(i.terms.begin(), i.terms.end(), [](const auto& t) { return t.second < 0; }))
+      one = print(Int(i.constant) - i) + " <= " + std::to_string(i.constant);
     else
       one = print(i) + " >= 0";
     s += (s.empty() ? "" : " && ") + one;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "hwmodel/figures.h"
 #include "hwmodel/host.h"
 #include "hwmodel/profile.h"
 #include "hwmodel/profile_document.h"
@@ -51,18 +52,6 @@ double likeness(const json& profile, const CpuIdentity& id, const std::vector<st
 
 json detected_count(int64_t value, const char* unit) {
   return {{"value", value}, {"unit", unit}, {"source", "estimated"}, {"note", "detected"}};
-}
-
-// Figures of another machine: whatever their source there, here they are estimates.
-void restamp(json& node, const std::string& from) {
-  if (node.is_object() && node.contains("source")) {
-    node["source"] = "estimated";
-    node.erase("date");
-    node["note"] = "from " + from;
-    return;
-  }
-  for (json& child : node)
-    if (child.is_structured()) restamp(child, from);
 }
 
 void keep_rows(json& bandwidth, int cores) {

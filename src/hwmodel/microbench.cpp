@@ -3,28 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <nlohmann/json.hpp>
+
+#include "hwmodel/figures.h"
 
 namespace rgen::hw {
 using nlohmann::json;
 
 namespace {
-
-double three_digits(double x) {
-  if (!(x > 0)) return x;
-  const double scale = std::pow(10.0, 2 - std::floor(std::log10(x)));
-  return std::round(x * scale) / scale;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 // What GNU OpenMP spends on a region beside waking threads and waiting for them. Not measured here: it would start its threads in our
 // caller's process.
@@ -35,7 +21,7 @@ class Recorder {
   explicit Recorder(json& document) : doc_(document), date_(today()) {}
 
   json figure(double value, const char* unit) const {
-    return {{"value", three_digits(value)}, {"unit", unit}, {"source", "measured"}, {"date", date_}};
+    return {{"value", rounded_to(value, 3)}, {"unit", unit}, {"source", "measured"}, {"date", date_}};
   }
 
   void rates(const Rates& rates) {
@@ -92,7 +78,7 @@ class Recorder {
  private:
   json bandwidth(const std::vector<LevelFigures::Row>& rows, double LevelFigures::Row::*column) const {
     json table = json::array();
-    for (const LevelFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", three_digits(row.*column)}});
+    for (const LevelFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", rounded_to(row.*column, 3)}});
     return {{"per_sharer", table}, {"unit", "GB/s"}, {"source", "measured"}, {"date", date_}};
   }
 

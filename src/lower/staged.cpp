@@ -137,7 +137,7 @@ class StagedLowering {
     for (size_t i = s_.batch_axes.size(); i-- > 0;) {
       const int a = s_.batch_axes[i];
       start_[size_t(a)] = i == 0 ? batch : remainder(c_.nest.axes[size_t(a)].name, batch, extent(a));
-      if (i > 0) batch = quotient("rest", batch, extent(a));
+      if (i > 0) batch = quotient(left(s_.batch_axes, i), batch, extent(a));
     }
     const Int sweep = quotient("sweep", task, s_.raster * columns), in_sweep = remainder("in_sweep", task, s_.raster * columns);
     column_block_ = quotient("column_block", in_sweep, s_.raster);
@@ -150,6 +150,9 @@ class StagedLowering {
       row_warp_ = quotient("row_warp", warp_, s_.warp_columns), column_warp_ = remainder("column_warp", warp_, s_.warp_columns);
   }
 
+  /// What a quotient by the i-th axis' extent is: the value of the axis outside it, if that is the last.
+  std::string left(const std::vector<int>& axes, size_t i) const { return i == 1 ? c_.nest.axes[size_t(axes[0])].name : "rest"; }
+
   /// The axes' values at the x-th of their points.
   std::vector<Int> point(const std::vector<int>& axes, const Int& x) {
     std::vector<Int> at = start_;
@@ -157,7 +160,7 @@ class StagedLowering {
     for (size_t i = axes.size(); i-- > 0;) {
       const int a = axes[i];
       at[size_t(a)] = i == 0 ? rest : remainder(c_.nest.axes[size_t(a)].name, rest, extent(a));
-      if (i > 0) rest = quotient("rest", rest, extent(a));
+      if (i > 0) rest = quotient(left(axes, i), rest, extent(a));
     }
     return at;
   }
@@ -220,7 +223,7 @@ class StagedLowering {
       const bool k = a == c_.plan.k_axis;
       const int64_t count = k ? ceil_div(extent(a), c_.plan.k_step) : extent(a);
       const Int x = i == 0 ? rest : remainder(c_.nest.axes[size_t(a)].name, rest, count);
-      if (i > 0) rest = quotient("rest", rest, count);
+      if (i > 0) rest = quotient(left(c_.plan.reduce_order, i), rest, count);
       at[size_t(a)] = k ? x * c_.plan.k_step : x;
     }
     return at;

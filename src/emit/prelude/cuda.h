@@ -587,54 +587,6 @@ INLINE void fragment_store(const V* c, V* p) {
   }
   __syncwarp();
 }
-//@ mma_m16n8k16_bf16
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k16_bf16(float* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-//@ mma_m16n8k16_f16
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k16_f16(float* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-//@ mma_m16n8k32_s8
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k32_s8(int32_t* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-//@ mma_m16n8k32_u8
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k32_u8(int32_t* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-//@ mma_m16n8k32_u8s8
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k32_u8s8(int32_t* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-//@ mma_m16n8k8_tf32
-#if defined(__CUDACC__)
-INLINE void mma_m16n8k8_tf32(float* c, const vu* a, const vu* b) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
 //@ fragment_products
 /// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
 template <class V, class Mma>
@@ -663,10 +615,6 @@ INLINE void round_tf32(vu* w) {
 INLINE void fragment_staged_tf32_a(vu* a, const void* p) { staged_rows<2>(a, p), round_tf32<8>(a); }
 //@ fragment_staged_tf32_b
 INLINE void fragment_staged_tf32_b(vu* b, const void* p) { staged_rows<4>(b, p), round_tf32<16>(b); }
-//@ mma_tf32
-INLINE void mma_tf32(vf* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k8_tf32(d, x, y); });
-}
 //@ fragment_staged_f32_a
 /// 16 bytes of k of a lane's rows of 16: lane 8r + c has rows r, r + 4, … and columns c, c + 8, …. Rows are swizzled, so that neither eight
 /// columns' 16 bytes nor four rows' meet in a bank.
@@ -703,26 +651,6 @@ INLINE void fragment_store_f32(const vf* c, vf* p) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
   __syncwarp();
-}
-//@ mma_bf16
-INLINE void mma_bf16(vf* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k16_bf16(d, x, y); });
-}
-//@ mma_f16
-INLINE void mma_f16(vf* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vf* d, const vu* x, const vu* y) { mma_m16n8k16_f16(d, x, y); });
-}
-//@ mma_s8
-INLINE void mma_s8(vi* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vi* d, const vu* x, const vu* y) { mma_m16n8k32_s8(d, x, y); });
-}
-//@ mma_u8
-INLINE void mma_u8(vi* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vi* d, const vu* x, const vu* y) { mma_m16n8k32_u8(d, x, y); });
-}
-//@ mma_u8s8
-INLINE void mma_u8s8(vi* c, const vu* a, const vu* b) {
-  fragment_products(c, a, b, [](vi* d, const vu* x, const vu* y) { mma_m16n8k32_u8s8(d, x, y); });
 }
 //@ cp16
 #if defined(__CUDACC__)
