@@ -19,7 +19,7 @@ using rtile::Staging;
 
 namespace {
 
-constexpr int64_t kRowBytes = 64, kPiece = 16, kPieces = kRowBytes / kPiece;  // of a step of k; of one copy
+constexpr int64_t kRowBytes = rtile::kStepBytes, kPiece = 16, kPieces = kRowBytes / kPiece;  // of one copy
 
 class StagedLowering {
  public:
@@ -29,8 +29,8 @@ class StagedLowering {
         s_(*c.plan.staging),
         n_(int(c.nest.axes.size())),
         threads_(32 * s_.warps()),
-        block_rows_(s_.rows.hi * s_.rows.unit),
-        block_columns_(c.plan.tile[size_t(c.plan.vec)].hi * c.plan.tile[size_t(c.plan.vec)].unit),
+        block_rows_(s_.block_rows()),
+        block_columns_(c.plan.block_columns()),
         step_bytes_((block_rows_ + block_columns_) * kRowBytes),
         stage_bytes_(step_bytes_ * s_.depth),
         start_(size_t(n_), Int(0)) {}
@@ -132,13 +132,9 @@ class StagedLowering {
   /// The block's place among all, and the warp's in the block.
   void place(Int task) {
     const int64_t columns = c_.plan.tile[size_t(c_.plan.vec)].blocks, per_batch = s_.rows.blocks * columns;
-    Int batch = quotient("batch", task, per_batch);
+    const Int batch = quotient("batch", task, per_batch);
     task = remainder("in_batch", task, per_batch);
-    for (size_t i = s_.batch_axes.size(); i-- > 0;) {
-      const int a = s_.batch_axes[i];
-      start_[size_t(a)] = i == 0 ? batch : remainder(c_.nest.axes[size_t(a)].name, batch, extent(a));
-      if (i > 0) batch = quotient(left(s_.batch_axes, i), batch, extent(a));
-    }
+    unravel(s_.batch_axes, batch, start_);
     const Int sweep = quotient("sweep", task, s_.raster * columns), in_sweep = remainder("in_sweep", task, s_.raster * columns);
     column_block_ = quotient("column_block", in_sweep, s_.raster);
     const Int row_block = sweep * s_.raster + remainder("row_block", in_sweep, s_.raster);
@@ -150,18 +146,20 @@ class StagedLowering {
       row_warp_ = quotient("row_warp", warp_, s_.warp_columns), column_warp_ = remainder("column_warp", warp_, s_.warp_columns);
   }
 
-  /// What a quotient by the i-th axis' extent is: the value of the axis outside it, if that is the last.
-  std::string left(const std::vector<int>& axes, size_t i) const { return i == 1 ? c_.nest.axes[size_t(axes[0])].name : "rest"; }
+  /// Steps of an axis: its elements, of k pieces of `k_step`.
+  int64_t count(int a) const { return ceil_div(extent(a), a == c_.plan.k_axis ? c_.plan.k_step : 1); }
 
-  /// The axes' values at the x-th of their points.
+  /// The axes' places at the x-th of their points, the last axis fastest. The last quotient is the first axis' place.
+  void unravel(const std::vector<int>& axes, Int x, std::vector<Int>& at) {
+    const auto name = [&](size_t i) { return c_.nest.axes[size_t(axes[i])].name; };
+    for (size_t i = axes.size(); i-- > 0;) {
+      at[size_t(axes[i])] = i == 0 ? x : remainder(name(i), x, count(axes[i]));
+      if (i > 0) x = quotient(i == 1 ? name(0) : "rest", x, count(axes[i]));
+    }
+  }
   std::vector<Int> point(const std::vector<int>& axes, const Int& x) {
     std::vector<Int> at = start_;
-    Int rest = x;
-    for (size_t i = axes.size(); i-- > 0;) {
-      const int a = axes[i];
-      at[size_t(a)] = i == 0 ? rest : remainder(c_.nest.axes[size_t(a)].name, rest, extent(a));
-      if (i > 0) rest = quotient(left(axes, i), rest, extent(a));
-    }
+    unravel(axes, x, at);
     return at;
   }
 
@@ -214,18 +212,11 @@ class StagedLowering {
     return sources;
   }
 
-  /// The reduced axes at a step: the innermost of `reduce_order` is k.
+  /// The reduced axes' values at a step.
   std::vector<Int> reduced_at(const Int& step) {
     std::vector<Int> at(size_t(n_), Int(0));
-    Int rest = step;
-    for (size_t i = c_.plan.reduce_order.size(); i-- > 0;) {
-      const int a = c_.plan.reduce_order[i];
-      const bool k = a == c_.plan.k_axis;
-      const int64_t count = k ? ceil_div(extent(a), c_.plan.k_step) : extent(a);
-      const Int x = i == 0 ? rest : remainder(c_.nest.axes[size_t(a)].name, rest, count);
-      if (i > 0) rest = quotient(left(c_.plan.reduce_order, i), rest, count);
-      at[size_t(a)] = k ? x * c_.plan.k_step : x;
-    }
+    unravel(c_.plan.reduce_order, step, at);
+    at[size_t(c_.plan.k_axis)] = at[size_t(c_.plan.k_axis)] * c_.plan.k_step;
     return at;
   }
 
@@ -252,21 +243,19 @@ class StagedLowering {
     }
   }
 
+  bool integer() const { return accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32; }
   bool group() const { return s_.unit == Staging::Unit::group; }
-  int64_t row_tiles() const { return block_rows_ / 16 / s_.warp_rows; }
-  int64_t column_tiles() const { return block_columns_ / 32 / s_.warp_columns; }
+  int64_t row_tiles() const { return s_.row_tiles(); }
+  int64_t column_tiles() const { return c_.plan.column_tiles(); }
   DType factor() const { return c_.program[operand(c_.plan.operand_b).access.tensor].dtype; }
   bool rounds() const { return s_.unit == Staging::Unit::warp && factor() == DType::f32; }  // to tf32
   std::string product() const { return (group() ? "wgmma_" : "mma_") + (rounds() ? "tf32" : factors(c_)); }
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& rows, const std::vector<Source>& columns) {
-    const bool integer = accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32;
-    effect("fragments", {Int(row_tiles() * column_tiles()), Int(group() ? 0 : row_tiles() + column_tiles()), Int(integer)});
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(group() ? 0 : row_tiles() + column_tiles()), Int(integer())});
     for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_zero", {Int(t)});
-    int64_t steps = 1;
-    for (int a : c_.plan.reduce_order) steps *= a == c_.plan.k_axis ? ceil_div(extent(a), c_.plan.k_step) : extent(a);
-    const int64_t rounds = steps / s_.depth, ahead = s_.ahead();
+    const int64_t rounds = c_.plan.k_steps(c_.nest) / s_.depth, ahead = s_.ahead();
     const int round = b_.variable("round", 0, rounds + ahead - 1);
     loop(round, rounds + ahead, [&] {
       effect("cp_wait", {Int(ahead - 1)});
@@ -283,7 +272,7 @@ class StagedLowering {
       effect("cp_commit");
       when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
         const Int from = remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * stage_bytes_;
-        group() ? multiply_from_shared(from) : s_.unit == Staging::Unit::lane ? multiply_lanes(from) : multiply_fragments(from);
+        group() ? multiply_from_shared(from) : multiply_fragments(from);
       });
     });
     if (group()) {
@@ -293,31 +282,21 @@ class StagedLowering {
     effect("block_sync");  // the sums take the stages' place
   }
 
+  /// Factors by way of registers: a step at a time, lanes 16 bytes of it.
   void multiply_fragments(const Int& from) {
-    const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
-    for (int64_t d = 0; d < s_.depth; ++d) {
-      const Int step = from + Int(d * step_bytes_);
-      for (int64_t i = 0; i < row_tiles(); ++i)
-        effect(rounds() ? "fragment_staged_tf32_a" : "fragment_staged_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}});
-      for (int64_t j = 0; j < column_tiles(); ++j) {
-        effect(rounds() ? "fragment_staged_tf32_b" : "fragment_staged_b",
-               {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}});
-        for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
-      }
-    }
-  }
-
-  /// 16 bytes of k at a time.
-  void multiply_lanes(const Int& from) {
+    const bool lanes = s_.unit == Staging::Unit::lane;
+    const std::string load = std::string("fragment_staged_") + (lanes ? "f32_" : rounds() ? "tf32_" : "");
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
     for (int64_t d = 0; d < s_.depth; ++d)
-      for (int64_t piece = 0; piece < kPieces; ++piece) {
-        const Int step = from + Int(d * step_bytes_);
-        for (int64_t i = 0; i < row_tiles(); ++i)
-          effect("fragment_staged_f32_a", {Int(i), Address{ring_, step + row + Int(i * 16 * kRowBytes)}, Int(piece)});
+      for (int64_t piece = 0; piece < (lanes ? kPieces : 1); ++piece) {
+        const auto fetch = [&](const std::string& factor, int64_t part, const Int& at) {
+          std::vector<Arg> args{Int(part), Address{ring_, from + Int(d * step_bytes_) + at}};
+          if (lanes) args.push_back(Int(piece));
+          effect(load + factor, std::move(args));
+        };
+        for (int64_t i = 0; i < row_tiles(); ++i) fetch("a", i, row + Int(i * 16 * kRowBytes));
         for (int64_t j = 0; j < column_tiles(); ++j) {
-          effect("fragment_staged_f32_b",
-                 {Int(row_tiles() + j), Address{ring_, step + column + Int((block_rows_ + j * 32) * kRowBytes)}, Int(piece)});
+          fetch("b", row_tiles() + j, column + Int((block_rows_ + j * 32) * kRowBytes));
           for (int64_t i = 0; i < row_tiles(); ++i) effect(product(), {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
         }
       }
@@ -340,10 +319,8 @@ class StagedLowering {
 
   /// Sums of 16 rows at a time pass through the warp's part of shared memory and come back as vectors along the columns.
   void epilogue() {
-    const int vec = c_.plan.vec;
-    const bool integer = accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32;
     b_.program.buffers.push_back(
-        {"rows", integer ? DType::s32 : DType::f32, column_tiles() * rtile::kFragmentTile, Buffer::Kind::local, -1, 0, 0, false});
+        {"rows", integer() ? DType::s32 : DType::f32, column_tiles() * rtile::kFragmentTile, Buffer::Kind::local, -1, 0, 0, false});
     const int sums = b_.pointer(int(b_.program.buffers.size()) - 1, "rows");
     put({LetPtr{sums, Int(0)}});
     const int64_t all = points(c_, s_.row_axes);
@@ -365,7 +342,7 @@ class StagedLowering {
             const Int n = value("n", warp_column + Int(j * 32));
             TileParams params = parameters(at, n);
             params.sums = sums, params.sums_at = Int(j * rtile::kFragmentTile) + Int::var(row, rtile::kFragmentRow);
-            columns(params, n, extent(vec));
+            columns(params, n);
           }
         };
         if (b_.range(m).second >= all)
@@ -393,21 +370,22 @@ class StagedLowering {
   }
 
   /// A vector of columns: whole, the last one of the matrix, or beyond it.
-  void columns(const TileParams& params, const Int& n, int64_t extent) {
+  void columns(const TileParams& params, const Int& n) {
     TileVariant v;
     v.size.assign(size_t(n_), 1);
-    const int tail = int(extent % 32);
-    const bool beyond = b_.range(n).second + 32 > extent;
+    const int64_t all = extent(c_.plan.vec);
+    const int tail = int(all % 32);
+    const bool beyond = b_.range(n).second + 32 > all;
     const auto with = [&](int lanes, Body& into) {
       v.tail = lanes;
       Body body = lower_epilogue(c_, params, v);
       into.insert(into.end(), body.begin(), body.end());
     };
     if (!beyond) return with(32, *bodies_.back());
-    If whole{{Int(extent - 32) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+    If whole{{Int(all - 32) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
     with(32, *whole.then);
     if (tail > 0) {
-      If part{{Int(extent - 1) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+      If part{{Int(all - 1) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
       with(tail, *part.then);
       whole.otherwise->push_back({std::move(part)});
     }

@@ -51,12 +51,8 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   j["loops"] = std::move(loops);
   if (p.staging) {
     const Staging& s = *p.staging;
-    j["block"] = {{"rows", s.rows.hi * s.rows.unit},
-                  {"columns", p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit},
-                  {"warps", {s.warp_rows, s.warp_columns}},
-                  {"k", s.depth * p.k_step},
-                  {"stages", s.stages},
-                  {"raster", s.raster}};
+    j["block"] = {{"rows", s.block_rows()},  {"columns", p.block_columns()}, {"warps", {s.warp_rows, s.warp_columns}},
+                  {"k", s.depth * p.k_step}, {"stages", s.stages},           {"raster", s.raster}};
   }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
@@ -75,11 +71,10 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
 std::string block_text(const Nest& n, const NestPlan& p) {
   const Staging& s = *p.staging;
   std::ostringstream o;
-  o << "block tile: " << s.rows.hi * s.rows.unit << " rows of ";
+  o << "block tile: " << s.block_rows() << " rows of ";
   for (size_t i = 0; i < s.row_axes.size(); ++i) o << (i ? " x " : "") << n.axes[size_t(s.row_axes[i])].name;
-  o << ", " << p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit << " columns of " << n.axes[size_t(p.vec)].name << "; " << s.warp_rows
-    << " x " << s.warp_columns << " warps, " << s.stages << " stages of " << s.depth * p.k_step << " along "
-    << n.axes[size_t(p.k_axis)].name;
+  o << ", " << p.block_columns() << " columns of " << n.axes[size_t(p.vec)].name << "; " << s.warp_rows << " x " << s.warp_columns
+    << " warps, " << s.stages << " stages of " << s.depth * p.k_step << " along " << n.axes[size_t(p.k_axis)].name;
   if (s.raster > 1) o << ", columns walked " << s.raster << " row blocks at a time";
   return o.str();
 }

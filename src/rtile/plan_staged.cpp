@@ -1,6 +1,7 @@
 // Block tiles of form staged: which there are, and the best of them.
 #include <algorithm>
 
+#include "rtile/atoms.h"
 #include "rtile/layout.h"
 #include "rtile/staged.h"
 
@@ -35,12 +36,17 @@ Blocking whole_blocks(int64_t extent, int64_t unit, int64_t hi) {
   return b;
 }
 
+/// Who issues an instruction of this form.
+Staging::Unit unit_of(AtomForm form) {
+  return form == AtomForm::vector ? Staging::Unit::lane : form == AtomForm::warp ? Staging::Unit::warp : Staging::Unit::group;
+}
+
 class BlockPlanner {
  public:
   BlockPlanner(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& c)
-      : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent), steps_(steps_of(nest, form)) {
+      : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent), steps_(form.k_steps(nest)) {
     plan_.form = AtomForm::staged, plan_.guarded = false, plan_.loops.clear();
-    block_.unit = form.atom->name == "wgmma" ? Staging::Unit::group : form.atom->name == "fma" ? Staging::Unit::lane : Staging::Unit::warp;
+    block_.unit = unit_of(find_atom_row(form.atom->name)->form);
     for (size_t a = 0; a < nest.axes.size(); ++a) {
       if (nest.axes[a].reduced || int(a) == form.vec || nest.axes[a].extent == 1) continue;
       const bool batch = facts.operands[size_t(form.operand_b)].coef[a] != 0;
@@ -101,7 +107,7 @@ class BlockPlanner {
 
   void consider() {
     plan_.staging = std::make_shared<Staging>(block_);
-    const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_);
+    const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
     const double us = hw::estimate(g, c_.profile).us;
     if (best_.size() == kKept && us >= best_.back().us) return;
@@ -111,13 +117,16 @@ class BlockPlanner {
 
   /// The orders of its blocks, each if it is better than those before.
   void rasters(const NestPlan& plan, std::vector<NestPlan>& plans) const {
+    const hw::GpuWorkload block = block_workload(nest_, facts_, plan, c_.profile);
     for (int64_t raster : {1, 2, 4, 8, 16}) {
       if (plan.staging->rows.blocks % raster) return;
       NestPlan p = plan;
       auto staging = std::make_shared<Staging>(*plan.staging);
       staging->raster = raster;
       p.staging = std::move(staging);
-      p.estimate = hw::estimate(staged_workload(nest_, facts_, p, c_), c_.profile);
+      hw::GpuWorkload launch = block;
+      add_memory(launch, nest_, facts_, p, c_);
+      p.estimate = hw::estimate(launch, c_.profile);
       if (raster == 1 || p.estimate.us < plans.back().estimate.us * 0.999) plans.push_back(std::move(p));
     }
   }

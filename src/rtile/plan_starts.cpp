@@ -11,6 +11,14 @@ namespace rgen::rtile {
 
 namespace {
 
+/// The instruction counted in tiles of 16 × `lanes` sums and a step of k.
+hw::Atom in_tiles(const hw::Atom& atom, int lanes) {
+  hw::Atom tile = atom;
+  tile.m = 16, tile.n = lanes, tile.k = int(kStepBytes) / size_of(atom.b);
+  tile.per_ns *= double(atom.m) * atom.n * atom.k / (double(tile.m) * tile.n * tile.k);
+  return tile;
+}
+
 /// A tensor of this type holds the value as it is.
 bool holds(DType t, double v) {
   int exponent = 0;
@@ -186,6 +194,21 @@ bool Planner::collides(size_t i) const {
   return false;
 }
 
+bool Planner::issuable(const hw::Atom& atom, AtomForm form) const {
+  switch (form) {
+    case AtomForm::vector:  // elsewhere a lane's multiply-add is the form of all nests
+      return gpu() && W_ == 32 && atom.b == DType::f32;
+    case AtomForm::warp:
+      return W_ == 32 && atom.m == 16;
+    case AtomForm::staged:  // wgmma truncates f32, and is written for signed bytes
+      return W_ == 32 && atom.m == 64 && atom.a != DType::f32 && atom.a != DType::u8;
+    case AtomForm::group:
+    case AtomForm::matrix:
+      return atom.n == W_;
+  }
+  return false;
+}
+
 void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const {
   const DType tx = c_.program[con.x->tensor].dtype, ty = c_.program[con.y->tensor].dtype;
   if (nest_.axes[size_t(p.vec)].reduced) return;
@@ -203,14 +226,9 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     if (p.operands[size_t(ia)].placement != Placement::direct) continue;
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
-      const bool lane = gpu() && row && row->form == AtomForm::vector && atom.b == DType::f32;
-      if (!row || (row->form == AtomForm::vector && !lane) || atom.b != tb) continue;
-      if (atom.tf32 && c_.program.math != ir::Math::tf32) continue;
-      const bool warp = row->form == AtomForm::warp, group = row->form == AtomForm::staged;
-      if (lane || warp || group
-              ? W_ != 32 || (warp && atom.m != 16) || (group && (atom.m != 64 || atom.a == DType::f32 || atom.a == DType::u8))
-              : atom.n != W_)
-        continue;
+      if (!row || atom.b != tb || !issuable(atom, row->form) || (atom.tf32 && c_.program.math != ir::Math::tf32)) continue;
+      const bool by_tiles = gpu() && row->form != AtomForm::group;
+      const bool group = row->form == AtomForm::staged;  // of its many widths one stands for all
       if (group && std::any_of(forms.begin(), forms.end(), [&](const NestPlan& f) { return f.atom->name == atom.name; })) continue;
       const bool offset = row->offset_a && ta == DType::s8;
       if (atom.a != ta && !offset) continue;
@@ -218,11 +236,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
         if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
         NestPlan g = p;
         g.form = row->form;
-        hw::Atom issued = atom;
-        if (warp || group || lane) {  // in tiles of 16 × 32 sums and 64 bytes of k
-          issued.m = 16, issued.n = W_, issued.k = 64 / size_of(tb);
-          issued.per_ns *= double(atom.m) * atom.n * atom.k / (double(issued.m) * issued.n * issued.k);
-        }
+        const hw::Atom issued = by_tiles ? in_tiles(atom, W_) : atom;
         g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k, g.k_group = 4 / size_of(tb),
         g.offset_a = offset;
         g.operand_a = ia, g.operand_b = ib;
@@ -235,11 +249,11 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
               g.m_axis = m;
           if (g.m_axis < 0) continue;
         }
-        if ((warp || group || lane) && can_stage(nest_, facts_, g, c_)) {
+        if (by_tiles && can_stage(nest_, facts_, g, c_)) {
           forms.push_back(g);
           forms.back().form = AtomForm::staged;
         }
-        if (packed && !group && !lane && !atom.tf32) forms.push_back(std::move(g));
+        if (packed && (!by_tiles || row->form == AtomForm::warp) && !atom.tf32) forms.push_back(std::move(g));
         break;
       }
     }

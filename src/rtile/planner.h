@@ -62,6 +62,8 @@ class Planner {
   bool can_box(size_t i) const;
   bool collides(size_t i) const;
   void add_forms(std::vector<Start>& all, NestPlan p) const;
+  /// Can a product be made of this instruction, beside the form that every nest has?
+  bool issuable(const hw::Atom& atom, AtomForm form) const;
   /// Instructions that multiply and add `k` neighbours a lane.
   void add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const;
   /// Transposes: operands (or the result) contiguous along another axis than the vector's.

@@ -43,6 +43,12 @@ std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const
   return rows;
 }
 
+int64_t NestPlan::k_steps(const Nest& nest) const {
+  int64_t steps = 1;
+  for (int a : reduce_order) steps *= ceil_div(nest.axes[size_t(a)].extent, a == k_axis ? k_step : 1);
+  return steps;
+}
+
 bool NestPlan::chunked() const {
   for (const Loop& l : loops)
     if (std::find(reduce_order.begin(), reduce_order.end(), l.axis) != reduce_order.end()) return true;

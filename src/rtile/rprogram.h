@@ -33,6 +33,9 @@ struct Blocking {
   int64_t start(int64_t block) const { return (block * hi - std::max<int64_t>(0, block - n_hi)) * unit; }
 };
 
+/// Bytes of a step of k on a GPU's tensor cores, and wherever products are staged: a row's.
+constexpr int64_t kStepBytes = 64;
+
 /// How the products of a contraction are issued.
 enum class AtomForm : uint8_t {
   vector,  ///< one multiply-add a lane; operands converted to the accumulation type
@@ -100,6 +103,8 @@ struct Staging {
   enum class Unit : uint8_t { warp, group, lane } unit = Unit::warp;
   int64_t raster = 1;  ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
   int warps() const { return warp_rows * warp_columns; }
+  int64_t block_rows() const { return rows.hi * rows.unit; }
+  int64_t row_tiles() const { return rows.hi / warp_rows; }  ///< of 16 rows, a warp's
   /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
   int ahead() const { return stages - (unit == Unit::group ? 2 : 1); }
 };
@@ -129,6 +134,10 @@ struct NestPlan {
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }
+  /// Form staged: columns of a block; tiles of 32 of them, a warp's; steps of k over all reduced axes.
+  int64_t block_columns() const { return tile[size_t(vec)].hi * tile[size_t(vec)].unit; }
+  int64_t column_tiles() const { return tile[size_t(vec)].hi / staging->warp_columns; }
+  int64_t k_steps(const Nest& nest) const;
   bool tiled() const { return form == AtomForm::matrix || form == AtomForm::warp; }
   /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
   std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;

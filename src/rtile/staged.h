@@ -12,13 +12,9 @@ bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, c
 /// Its best block tiles, estimated. Pre: can_stage.
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context);
 
-/// Steps of k of such a plan, over all reduced axes; sums of a block.
-int64_t steps_of(const Nest& nest, const NestPlan& plan);
-int64_t block_rows(const Staging& staging);
-int64_t block_columns(const NestPlan& plan);
-
-/// What a GPU does for it; the first without the traffic from memory, which costs most to know.
-hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
-hw::GpuWorkload staged_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+/// What a GPU does for it, but for the traffic from memory.
+hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile);
+/// That traffic, which costs most to know: it depends on the order of the blocks too.
+void add_memory(hw::GpuWorkload& block, const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
 
 }  // namespace rgen::rtile

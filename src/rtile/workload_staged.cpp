@@ -8,8 +8,6 @@ namespace rgen::rtile {
 
 namespace {
 
-constexpr double kRowBytes = 64;  // of a step of k
-
 /// The extents that `rows` neighbouring points of the row axes cover, and `columns` of the vector axis.
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t rows, int64_t columns, int64_t batch) {
   std::vector<int64_t> e;
@@ -37,8 +35,15 @@ struct Shape {
 };
 Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
-  Shape b{steps_of(nest, plan), block_rows(s), block_columns(plan), double(s.warps()), 0, 0, 0, 0, 0};
-  b.row_tiles = double(b.rows) / 16 / s.warp_rows, b.column_tiles = double(b.columns) / 32 / s.warp_columns;
+  Shape b{plan.k_steps(nest),
+          s.block_rows(),
+          plan.block_columns(),
+          double(s.warps()),
+          double(s.row_tiles()),
+          double(plan.column_tiles()),
+          0,
+          0,
+          0};
   b.copies_a = double(b.rows) * 4 / (32 * b.warps), b.copies_b = double(b.columns) * 4 / (32 * b.warps);
   b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
   return b;
@@ -67,7 +72,7 @@ Step step_of(Staging::Unit unit, const Shape& b) {
 void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
   g.tasks = plan.tasks() * s.warps(), g.block_tasks = s.warps();
-  g.shared_bytes = std::max<int64_t>(int64_t(s.stages) * s.depth * (b.rows + b.columns) * int64_t(kRowBytes),
+  g.shared_bytes = std::max<int64_t>(int64_t(s.stages) * s.depth * (b.rows + b.columns) * kStepBytes,
                                      int64_t(b.warps * b.column_tiles) * kFragmentTile * 4);
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
@@ -91,7 +96,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors});
   constexpr double kWavefront = 128;
   w.loads = step.wavefronts * steps + vectors + outer_loads;
-  w.stores = double(b.rows + b.columns) * kRowBytes / kWavefront / b.warps * steps + 2 * vectors;
+  w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.warps * steps + 2 * vectors;
   const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (gathered ? 3 : 2), decoding = 6 + 10 * double(s.row_axes.size() - 1);
   w.instructions =
       (step.instructions + copying + 14.0 / s.depth) * steps + (6 + facts.outer_ops) * vectors + outer_loads + 16 * b.row_tiles * decoding;
@@ -109,7 +114,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
 /// Between a block and L2: its factors at every step, and the epilogue's tensors.
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const double rows = double(b.rows) * b.used_rows;
-  g.block_read_bytes = double(b.steps) * kRowBytes * (rows + double(b.columns));
+  g.block_read_bytes = double(b.steps * kStepBytes) * (rows + double(b.columns));
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
     if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;
@@ -120,7 +125,17 @@ void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& pla
   }
 }
 
-/// What a launch moves from and to memory.
+}  // namespace
+
+hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile) {
+  const Shape b = shape_of(nest, plan);
+  hw::GpuWorkload g;
+  count_resources(g, facts, plan, b);
+  count_instructions(g, facts, plan, b, profile);
+  count_bytes(g, facts, plan, b);
+  return g;
+}
+
 void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const Staging& s = *plan.staging;
   const int64_t resident = hw::resident_blocks(g.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
@@ -130,7 +145,7 @@ void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, co
   int64_t batches = 1;
   for (int a : s.batch_axes) batches *= nest.axes[size_t(a)].extent;
   const auto in_wave =
-      covered(nest, plan, wide * block_rows(s), deep * block_columns(plan), std::min(batches, ceil_div(wave, s.rows.blocks * columns)));
+      covered(nest, plan, wide * s.block_rows(), deep * plan.block_columns(), std::min(batches, ceil_div(wave, s.rows.blocks * columns)));
   const auto all = covered(nest, plan, s.rows.extent, nest.axes[size_t(plan.vec)].extent, batches);
   const double waves = std::ceil(double(plan.tasks()) / double(wave));
   const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
@@ -145,35 +160,6 @@ void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, co
     const double once = bytes(i, all);
     (o.is_store ? g.dram_write_bytes : g.dram_read_bytes) += stays_in_l2(once, total, c) ? once : std::max(once, waves * bytes(i, in_wave));
   }
-}
-
-}  // namespace
-
-int64_t steps_of(const Nest& nest, const NestPlan& plan) {
-  int64_t steps = 1;
-  for (int a : plan.reduce_order) {
-    const int64_t extent = nest.axes[size_t(a)].extent;
-    steps *= a == plan.k_axis ? ceil_div(extent, plan.k_step) : extent;
-  }
-  return steps;
-}
-
-int64_t block_rows(const Staging& s) { return s.rows.hi * s.rows.unit; }
-int64_t block_columns(const NestPlan& p) { return p.tile[size_t(p.vec)].hi * p.tile[size_t(p.vec)].unit; }
-
-hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
-  const Shape b = shape_of(nest, plan);
-  hw::GpuWorkload g;
-  count_resources(g, facts, plan, b);
-  count_instructions(g, facts, plan, b, c.profile);
-  count_bytes(g, facts, plan, b);
-  return g;
-}
-
-hw::GpuWorkload staged_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
-  hw::GpuWorkload g = block_workload(nest, facts, plan, c);
-  add_memory(g, nest, facts, plan, c);
-  return g;
 }
 
 }  // namespace rgen::rtile
