@@ -1,0 +1,260 @@
+// Tiles of matrix products on the primitives of cuda.h: shared memory and what is staged in it, fragments of factors and sums in a warp's
+// registers, asynchronous copies (cp.async) and products (wgmma). The products' own instructions are made in tensor_cores.cpp.
+
+//@ shared_base
+#if defined(__CUDACC__)
+INLINE unsigned char* shared_base() {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  return shared_memory;
+}
+#endif
+//@ warp_memory
+/// This warp's part of the dynamic shared memory, from `offset` bytes on.
+#define warp_memory(offset) static_cast<void*>(shared_base() + threadIdx.x / 32 * kWarpBytes + (offset))
+
+//@ fragment_zero
+template <class V>
+INLINE void fragment_zero(V* c) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) c[i] = 0;
+}
+//@ fragment_row
+/// 16 bytes at q as 4 words.
+INLINE void fragment_row(vu* a, const uint8_t* q) {
+  const uint4 v = *(const uint4*)q;
+  a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+}
+//@ word_of
+/// The first n bytes at p, at most 4, then zeros; nothing else is read.
+INLINE vu word_of(const uint8_t* p, int n) {
+  vu w = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (i < n) w |= (vu)p[i] << 8 * i;
+  return w;
+}
+//@ fragment_rows
+/// 16 rows of 64 bytes, `row_bytes` apart: thread 4g + t takes 16 bytes from 16t on of rows g and g + 8. Only the first `rows` rows and
+/// the first `bytes` bytes of each are read, the others are 0. `aligned`: addresses are multiples of 16.
+template <bool aligned>
+INLINE void fragment_rows(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  const int at = lane() % 4 * 16;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane() / 4 + 8 * half;
+    const uint8_t* q = (const uint8_t*)p + row * row_bytes + at;
+    if (aligned && (rows == 16 || row < rows) && at + 16 <= bytes) {
+      fragment_row(a + 4 * half, q);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[4 * half + i] = row < rows ? word_of(q + 4 * i, bytes - at - 4 * i) : 0;
+    }
+  }
+}
+//@ fragment_load_a
+INLINE void fragment_load_a(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  fragment_rows<true>(a, p, row_bytes, rows, bytes);
+}
+//@ fragment_load_a_unaligned
+INLINE void fragment_load_a_unaligned(vu* a, const void* p, int64_t row_bytes, int rows, int bytes) {
+  fragment_rows<false>(a, p, row_bytes, rows, bytes);
+}
+//@ fragment_load_b
+/// Packed rows of 64 bytes, one a column: words 4j to 4j + 3 are of column 8j + g, and of k as in fragment_load_a.
+INLINE void fragment_load_b(vu* b, const void* p) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) fragment_row(b + 4 * j, (const uint8_t*)p + j * 512 + lane() * 16);
+}
+//@ smem_get
+#if defined(__CUDACC__)
+/// *p and *p = v: accesses of shared memory whose bank conflicts a test can count.
+template <class T>
+INLINE T smem_get(const T* p) {
+  return *p;
+}
+#endif
+//@ smem_put
+#if defined(__CUDACC__)
+template <class T>
+INLINE void smem_put(T* p, T v) {
+  *p = v;
+}
+#endif
+//@ staged_rows
+/// n times 8 staged rows of 64 bytes: a warp reads 512 neighbouring bytes at a time, so no banks conflict.
+template <int n>
+INLINE void staged_rows(vu* w, const void* p) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    const uint4 v = smem_get((const uint4*)p + i * 32 + lane());
+    w[4 * i] = v.x, w[4 * i + 1] = v.y, w[4 * i + 2] = v.z, w[4 * i + 3] = v.w;
+  }
+}
+//@ fragment_staged_a
+/// 16 staged rows: what fragment_load_a brings.
+INLINE void fragment_staged_a(vu* a, const void* p) { staged_rows<2>(a, p); }
+//@ fragment_staged_b
+/// 32 staged rows, one a column: what fragment_load_b brings.
+INLINE void fragment_staged_b(vu* b, const void* p) { staged_rows<4>(b, p); }
+//@ fragment_store
+/// 16 rows of 32 sums, 40 apart (no two threads meet in a bank), for the warp to read as vectors.
+template <class V>
+INLINE void fragment_store(const V* c, V* p) {
+  struct alignas(8) pair {
+    V x, y;
+  };
+  V* const q = p + lane() / 4 * 40 + lane() % 4 * 2;
+  __syncwarp();  // what was here has been read
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    smem_put((pair*)(q + 8 * j), pair{c[4 * j], c[4 * j + 1]});
+    smem_put((pair*)(q + 8 * j + 320), pair{c[4 * j + 2], c[4 * j + 3]});
+  }
+  __syncwarp();
+}
+//@ fragment_products
+/// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
+template <class V, class Mma>
+INLINE void fragment_products(V* c, const vu* a, const vu* b, Mma mma) {
+#pragma unroll
+  for (int h = 0; h < 4; h += 2) {
+    const vu rows[4] = {a[h], a[4 + h], a[1 + h], a[5 + h]};
+#pragma unroll
+    for (int j = 0; j < 16; j += 4) mma(c + j, rows, b + j + h);
+  }
+}
+//@ round_tf32
+/// n floats to 11 significant bits, ties away from zero.
+template <int n>
+INLINE void round_tf32(vu* w) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(w[i]) : "f"(__uint_as_float(w[i])));
+#else
+    if ((w[i] & 0x7f800000u) != 0x7f800000u) w[i] = (w[i] + 0x1000) & 0xffffe000u;
+#endif
+  }
+}
+//@ fragment_staged_tf32_a
+INLINE void fragment_staged_tf32_a(vu* a, const void* p) { staged_rows<2>(a, p), round_tf32<8>(a); }
+//@ fragment_staged_tf32_b
+INLINE void fragment_staged_tf32_b(vu* b, const void* p) { staged_rows<4>(b, p), round_tf32<16>(b); }
+//@ fragment_staged_f32_a
+/// 16 bytes of k of a lane's rows of 16: lane 8r + c has rows r, r + 4, … and columns c, c + 8, …. Rows are swizzled, so that neither eight
+/// columns' 16 bytes nor four rows' meet in a bank.
+INLINE void fragment_staged_f32_a(vu* a, const void* p, int piece) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane() / 8 + 4 * i;
+    const uint4 v = smem_get((const uint4*)p + row * 4 + (piece ^ row / 2 % 4));
+    a[4 * i] = v.x, a[4 * i + 1] = v.y, a[4 * i + 2] = v.z, a[4 * i + 3] = v.w;
+  }
+}
+//@ fragment_staged_f32_b
+INLINE void fragment_staged_f32_b(vu* b, const void* p, int piece) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int column = lane() % 8 + 8 * j;
+    const uint4 v = smem_get((const uint4*)p + column * 4 + (piece ^ column / 2 % 4));
+    b[4 * j] = v.x, b[4 * j + 1] = v.y, b[4 * j + 2] = v.z, b[4 * j + 3] = v.w;
+  }
+}
+//@ mma_f32
+/// A lane's 4 × 4 sums of a tile, 4 of k.
+INLINE void mma_f32(vf* c, const vu* a, const vu* b) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+#pragma unroll
+    for (int i = 0; i < 16; ++i) c[i] = fmaf(__uint_as_float(a[i / 4 * 4 + k]), __uint_as_float(b[i % 4 * 4 + k]), c[i]);
+}
+//@ fragment_store_f32
+/// As fragment_store, of the sums that the lanes made for themselves.
+INLINE void fragment_store_f32(const vf* c, vf* p) {
+  vf* const q = p + lane() / 8 * 40 + lane() % 8;
+  __syncwarp();  // what was here has been read
+#pragma unroll
+  for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
+  __syncwarp();
+}
+//@ cp16
+#if defined(__CUDACC__)
+/// 16 bytes into shared memory, asynchronously and past the first-level cache; all 0 unless `bytes` is 16. Addresses are multiples of 16.
+INLINE void cp16(void* to, const void* from, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((vu)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
+#endif
+//@ cp_commit
+#if defined(__CUDACC__)
+/// What this thread has asked for since the last time becomes a group.
+INLINE void cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#endif
+//@ cp_wait
+#if defined(__CUDACC__)
+/// Until all of this thread's groups but the newest n are there; others' need a barrier besides.
+template <int n>
+INLINE void cp_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+#endif
+
+//@ stage_descriptor
+/// Of staged rows of 64 bytes along k from p on, the swizzle of 64 bytes applied: eight rows are 512 bytes (PTX ISA, "Matrix Descriptor").
+INLINE uint64_t stage_descriptor(const void* p) {
+#if defined(__CUDACC__)
+  const vu at = (vu)__cvta_generic_to_shared(p);
+#else
+  const vu at = (vu)((const unsigned char*)p - shared_base());
+#endif
+  return (uint64_t)(at & 0x3ffff) >> 4 | 1ull << 16 | 32ull << 32 | 2ull << 62;
+}
+//@ wgmma_f16
+#if defined(__CUDACC__)
+/// 64 × n sums += a · b, 16 of k, by four warps, without waiting for it.
+template <int n>
+__device__ void wgmma_f16(vf* c, uint64_t a, uint64_t b);
+#endif
+//@ wgmma_bf16
+#if defined(__CUDACC__)
+/// 64 × n sums += a · b, 16 of k, by four warps, without waiting for it.
+template <int n>
+__device__ void wgmma_bf16(vf* c, uint64_t a, uint64_t b);
+#endif
+//@ wgmma_s8
+#if defined(__CUDACC__)
+/// 64 × n sums += a · b, 32 of k, by four warps, without waiting for it.
+template <int n>
+__device__ void wgmma_s8(vi* c, uint64_t a, uint64_t b);
+#endif
+//@ wgmma_fence
+#if defined(__CUDACC__)
+/// What was written to the sums comes before the products that follow.
+INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+#endif
+//@ wgmma_commit
+#if defined(__CUDACC__)
+INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+#endif
+//@ wgmma_wait
+#if defined(__CUDACC__)
+/// Until all groups of products but the newest n are done.
+template <int n>
+INLINE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
+}
+#endif
+//@ proxy_fence
+#if defined(__CUDACC__)
+/// What this thread has copied to shared memory is there for wgmma, once it has passed a barrier.
+INLINE void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
+//@ fragment_settle
+/// No use of these sums moves before this.
+template <class V>
+INLINE void fragment_settle(V* c) {
+#if defined(__CUDACC__)
+#pragma unroll
+  for (int i = 0; i < 16; ++i) asm volatile("" : "+r"(*(vu*)&c[i])::"memory");
+#endif
+}
