@@ -171,14 +171,14 @@ def compact(runs):
     return document.table(titles, lines)
 
 
-def summary(profile, rows):
-    parts = []
+def summary(run):
+    parts, rows = [], run["rows"]
     for dtype in dict.fromkeys(r["type"] for r in rows):
         ratios = sorted(r["rgen"]["us"] / r["nvidia"]["us"] for r in rows if r["type"] == dtype and r["rgen"] and r["nvidia"])
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             parts.append(f"{dtype} {mean:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}, {len(ratios)})")
-    return f"{profile}: rgen ÷ NVIDIA, geometric mean (least to most, products): " + ", ".join(parts)
+    return f"{run['profile']}: rgen ÷ NVIDIA, geometric mean (least to most, products): " + ", ".join(parts)
 
 
 def main():
@@ -189,23 +189,11 @@ def main():
     parser.add_argument("--types", nargs="+", choices=PRECISIONS, default=list(PRECISIONS), help="(default: all)")
     parser.add_argument("--list", nargs="*", choices=PRECISIONS, help="types of the script's own list of shapes (default: as --types)")
     parser.add_argument("--specs", default="tests/data/workloads.json", help="its products are compared too (default: %(default)s)")
-    parser.add_argument("--rgen", default="build/core/bin/rgen", help="the command (default: %(default)s)")
     parser.add_argument("--python", default=sys.executable, help="interpreter with nvidia-matmul-heuristics (default: this one)")
-    parser.add_argument("--compact", action="store_true", help="one table for all devices, of fewer columns")
-    parser.add_argument("--summary-only", action="store_true", help="a line for each device, no tables")
-    parser.add_argument("--markdown", metavar="FILE", help="where the tables go (default: standard output)")
-    parser.add_argument("--into", nargs=2, metavar=("FILE", "NAME"), help="or into a document, between <!-- NAME --> and <!-- end -->")
-    parser.add_argument("--json", metavar="FILE", help="also everything as JSON")
+    document.add_options(parser, "device", "device")
     options = parser.parse_args()
     runs = [{"profile": p, "rows": compare(options, p)} for p in options.hw or DEVICES]
-    if options.compact or options.summary_only:
-        text = "\n".join("- " + summary(r["profile"], r["rows"]) for r in runs) + ("\n\n" + compact(runs) if options.compact else "")
-    else:
-        text = "\n\n".join(f"{summary(r['profile'], r['rows'])}\n\n{markdown(r['rows'])}" for r in runs)
-    document.write(text, options.markdown, *(options.into or (None, "")))
-    if options.json:
-        with open(options.json, "w") as f:
-            json.dump(runs, f, indent=1)
+    document.publish([runs], options, summary, markdown, compact)
 
 
 if __name__ == "__main__":

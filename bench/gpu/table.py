@@ -139,7 +139,8 @@ def compact(runs):
     return document.table(titles, lines)
 
 
-def summary(hw, path, rows):
+def summary(run):
+    hw, path, rows = run["profile"], run["specs"], run["rows"]
     good = [r for r in rows if "error" not in r]
     if not good:
         return f"{hw}, {path}: none of {len(rows)} made"
@@ -162,31 +163,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("specs", nargs="+", help="files of specs, e.g. tests/data/workloads.json bench/roller/workloads.json")
     parser.add_argument("--hw", action="append", metavar="PROFILE", help="profile of a GPU; may be repeated (default: a100, h100, rtx4090)")
-    parser.add_argument("--rgen", default="build/core/bin/rgen", help="the command (default: %(default)s)")
-    parser.add_argument("--compact", action="store_true", help="one table for all profiles, of fewer columns")
-    parser.add_argument("--summary-only", action="store_true", help="a line for each profile and file, no tables")
-    parser.add_argument("--markdown", metavar="FILE", help="where the tables go (default: standard output)")
-    parser.add_argument("--into", nargs=2, metavar=("FILE", "NAME"), help="or into a document, between <!-- NAME --> and <!-- end -->")
-    parser.add_argument("--json", metavar="FILE", help="also everything as JSON")
+    document.add_options(parser, "profile", "profile and file")
     options = parser.parse_args()
-    sections, runs = [], []
+    groups = []
     for path in options.specs:
-        specs, first = load_specs(path), len(runs)
+        specs, runs = load_specs(path), []
         for hw in options.hw or ["a100", "h100", "rtx4090"]:
             threads = threads_per_sm(profile_facts(options.rgen, hw))
             with tempfile.TemporaryDirectory() as folder:
                 rows = [row(r, s, threads) for r, s in zip(generate(options.rgen, hw, path, folder), specs)]
             runs.append({"profile": hw, "specs": path, "rows": rows})
-            line = summary(hw, path, rows)
-            print(line, file=sys.stderr)
-            sections.append("- " + line if options.compact or options.summary_only else f"{line}\n\n{markdown(rows)}")
-        if options.compact:
-            sections.append("\n" + compact(runs[first:]))
-    text = ("\n" if options.compact or options.summary_only else "\n\n").join(sections)
-    document.write(text, options.markdown, *(options.into or (None, "")))
-    if options.json:
-        with open(options.json, "w") as f:
-            json.dump(runs, f, indent=1)
+            print(summary(runs[-1]), file=sys.stderr)
+        groups.append(runs)
+    document.publish(groups, options, summary, markdown, compact)
 
 
 if __name__ == "__main__":
