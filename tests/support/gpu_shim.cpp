@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -125,14 +126,35 @@ struct Product {
   unsigned long long a, b;
 };
 
+/// What a thread has asked for and nobody has done yet.
+template <class Item>
+struct Queue {
+  std::vector<Item> items;     // oldest first
+  std::vector<size_t> groups;  // how many items each committed group has
+
+  void clear() { items.clear(), groups.clear(); }
+  void commit() {
+    size_t n = items.size();
+    for (size_t g : groups) n -= g;
+    groups.push_back(n);
+  }
+  /// Does all groups but the newest `pending`; below 0 also what was not committed.
+  template <class Do>
+  void wait(int pending, Do do_item) {
+    const auto done = groups.end() - std::min(std::ptrdiff_t(groups.size()), std::ptrdiff_t(std::max(pending, 0)));
+    const auto n = pending < 0 ? std::ptrdiff_t(items.size()) : std::ptrdiff_t(std::accumulate(groups.begin(), done, size_t(0)));
+    std::for_each(items.begin(), items.begin() + n, do_item);
+    items.erase(items.begin(), items.begin() + n);
+    groups.erase(groups.begin(), done);
+  }
+};
+
 struct Thread {
   Context context;
   Kind kind;  // where it waits, if it does
   unsigned mask, line;
-  std::vector<Copy> copies;    // issued and not landed, oldest first
-  std::vector<size_t> groups;  // how many copies each committed group has
-  std::vector<Product> products;
-  std::vector<size_t> product_groups;
+  Queue<Copy> copies;
+  Queue<Product> products;
   bool unfenced = false;  // copies have landed of which the asynchronous proxy need not know
 };
 
@@ -334,7 +356,8 @@ void yield(bool ends = false) {
 void thread_main() {
   arrived(m.threads[size_t(m.current)].context);
   m.call(m.context);
-  if (const size_t n = m.threads[size_t(m.current)].copies.size(); n > 0 && m.result->ok())  // its results are of interest all the same
+  if (const size_t n = m.threads[size_t(m.current)].copies.items.size();
+      n > 0 && m.result->ok())  // its results are of interest all the same
     std::snprintf(m.result->error, sizeof m.result->error,
                   "block %u, thread %d ended with %zu asynchronous copies that it did not wait for", blockIdx.x, m.current, n);
   Warp& w = m.warps[size_t(m.current / kWarp)];
@@ -616,10 +639,9 @@ bool guard_intact() {
 void run_block() {
   const int n = int(m.threads.size());
   for (int t = 0; t < n; ++t) {
-    prepare(m.threads[size_t(t)].context, m.stacks + size_t(t) * m.stack_bytes);
-    m.threads[size_t(t)].copies.clear();
-    m.threads[size_t(t)].groups.clear();
-    m.threads[size_t(t)].products.clear(), m.threads[size_t(t)].product_groups.clear(), m.threads[size_t(t)].unfenced = false;
+    Thread& thread = m.threads[size_t(t)];
+    prepare(thread.context, m.stacks + size_t(t) * m.stack_bytes);
+    thread.copies.clear(), thread.products.clear(), thread.unfenced = false;
   }
   for (size_t w = 0; w < m.warps.size(); ++w) {
     const int lanes = std::min(kWarp, n - int(w) * kWarp);
@@ -719,27 +741,15 @@ void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes,
   if (m.options.copies == Copies::eager)
     land(copy);
   else
-    m.threads[size_t(m.current)].copies.push_back(copy);
+    m.threads[size_t(m.current)].copies.items.push_back(copy);
 }
 
-void copy_commit() {
-  Thread& t = m.threads[size_t(m.current)];
-  size_t n = t.copies.size();
-  for (size_t g : t.groups) n -= g;
-  t.groups.push_back(n);
-}
+void copy_commit() { m.threads[size_t(m.current)].copies.commit(); }
 
 void copy_wait(int pending) {
   Thread& t = m.threads[size_t(m.current)];
-  size_t n = 0;
-  while (int(t.groups.size()) > std::max(pending, 0)) {
-    n += t.groups.front();
-    t.groups.erase(t.groups.begin());
-  }
-  if (pending < 0) n = t.copies.size();
+  t.copies.wait(pending, land);
   t.unfenced = true;
-  for (size_t i = 0; i < n; ++i) land(t.copies[i]);
-  t.copies.erase(t.copies.begin(), t.copies.begin() + std::ptrdiff_t(n));
 }
 
 void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned long long b, unsigned line) {
@@ -752,25 +762,12 @@ void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned 
   if (m.options.copies == Copies::lazy)
     multiply_staged(p);
   else
-    t.products.push_back(p);
+    t.products.items.push_back(p);
 }
 
-void product_commit() {
-  Thread& t = m.threads[size_t(m.current)];
-  size_t n = t.products.size();
-  for (size_t g : t.product_groups) n -= g;
-  t.product_groups.push_back(n);
-}
+void product_commit() { m.threads[size_t(m.current)].products.commit(); }
 
-void product_wait(int pending) {
-  Thread& t = m.threads[size_t(m.current)];
-  while (int(t.product_groups.size()) > pending) {
-    const auto n = std::ptrdiff_t(t.product_groups.front());
-    for (std::ptrdiff_t i = 0; i < n; ++i) multiply_staged(t.products[size_t(i)]);
-    t.products.erase(t.products.begin(), t.products.begin() + n);
-    t.product_groups.erase(t.product_groups.begin());
-  }
-}
+void product_wait(int pending) { m.threads[size_t(m.current)].products.wait(pending, multiply_staged); }
 
 void proxy_fence() { m.threads[size_t(m.current)].unfenced = false; }
 
