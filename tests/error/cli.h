@@ -6,6 +6,7 @@
 
 #include "run/files.h"
 #include "run/host_compiler.h"
+#include "support/check.h"
 #include "support/process.h"
 
 namespace rgen::test {
@@ -31,8 +32,6 @@ class Cli {
  private:
   run::TemporaryFolder folder_;
 };
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline const std::string matmul_spec =
     R"({"name": "mm", "op": "matmul", "dtype": "f32", "params": {"m": 16, "n": 32, "k": 8}, "epilogue": []})";

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/ir.h"
+#include "support/check.h"
 
 using namespace rgen;
 using namespace rgen::ir;
@@ -253,14 +254,8 @@ TEST_CASE("parameters that contradict each other") {
 }
 
 TEST_CASE("the short form") {
-  const auto message = [](const char* text, const std::map<std::string, int64_t>& extents) -> std::string {
-    try {
-      parse_short(text, extents);
-    } catch (const Error& e) {
-      CHECK(e.code() == ErrorCode::invalid_spec);
-      return e.what();
-    }
-    return "";
+  const auto message = [](const char* text, const std::map<std::string, int64_t>& extents) {
+    return test::error_of(ErrorCode::invalid_spec, [&] { parse_short(text, extents); });
   };
   CHECK(message("C[m] = A[m]; D[m] = E[m", {{"m", 3}}).find("expression: column 24") == 0);
   CHECK(message("C[m] = A[n]", {{"m", 3}}).find("unknown dimension 'n'") != std::string::npos);

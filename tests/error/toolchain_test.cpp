@@ -15,25 +15,17 @@
 #include "run/cache.h"
 #include "run/files.h"
 #include "run/host_compiler.h"
+#include "support/check.h"
 
 using namespace rgen;
 using namespace rgen::run;
+using test::contains;
+using test::error_of;
 namespace fs = std::filesystem;
 
 namespace {
 
 const std::string search_path = "/usr/local/bin:/usr/bin:/bin";
-
-/// The error that `f` throws.
-template <class F>
-Error error_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) { return e; }
-  return Error(ErrorCode::internal, "nothing was thrown");
-}
-
-bool contains(const Error& e, const std::string& part) { return std::string(e.what()).find(part) != std::string::npos; }
 
 /// A compiler that behaves as the shell script says.
 Compiler fake(const fs::path& folder, const std::string& body) {

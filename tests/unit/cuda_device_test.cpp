@@ -3,18 +3,20 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <functional>
 #include <thread>
 
 #include "base/error.h"
 #include "run/nvrtc.h"
+#include "support/check.h"
 #include "support/fake_cuda.h"
 
 using namespace rgen;
 using namespace rgen::run;
+using test::contains;
+using test::error_of;
 using test::FakeCounts;
 using test::FakeCuda;
+using test::Variable;
 
 namespace {
 
@@ -31,25 +33,6 @@ const std::string& image() {
 }
 
 std::shared_ptr<const CudaDriver> driver() { return CudaDriver::open(RGEN_FAKE_CUDA); }
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::device);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-/// A variable of the environment for as long as it lives.
-struct Variable {
-  const char* name;
-  Variable(const char* n, const char* value) : name(n) { setenv(n, value, 1); }
-  ~Variable() { unsetenv(name); }
-};
 
 CudaDeviceInfo device_of(int major, int minor) {
   CudaDeviceInfo d;
@@ -68,22 +51,22 @@ TEST_CASE("devices and their attributes") {
   CHECK(d->device(0).title() == "device 0 (Fake GPU, sm_80)");
   CHECK(d->device(0).memory_bytes == 1 << 30);
   CHECK(d->attribute(0, cuda::multiprocessor_count) == 4);
-  CHECK(contains(error_of([&] { d->device(1); }), "there is device 0 alone"));
-  CHECK(contains(error_of([&] { d->device(-1); }), "no device -1"));
+  CHECK(contains(error_of(ErrorCode::device, [&] { d->device(1); }), "there is device 0 alone"));
+  CHECK(contains(error_of(ErrorCode::device, [&] { d->device(-1); }), "no device -1"));
   const Variable three("FAKE_CUDA_DEVICES", "3");
   CHECK(d->devices().size() == 3);
-  CHECK(contains(error_of([&] { d->device(7); }), "devices 0 to 2"));
+  CHECK(contains(error_of(ErrorCode::device, [&] { d->device(7); }), "devices 0 to 2"));
 }
 
 TEST_CASE("no driver, another library, no device: what was looked for and what works without") {
   const FakeCuda fake(RGEN_FAKE_CUDA);
-  const std::string missing = error_of([] { CudaDriver::open("/no/such/libcuda.so.1"); });
+  const std::string missing = error_of(ErrorCode::device, [] { CudaDriver::open("/no/such/libcuda.so.1"); });
   CHECK(contains(missing, "/no/such/libcuda.so.1"));
   CHECK(contains(missing, "RGEN_CUDA"));
   CHECK(contains(missing, "cubin"));
-  CHECK(contains(error_of([] { CudaDriver::open("libm.so.6"); }), "no cuInit"));
+  CHECK(contains(error_of(ErrorCode::device, [] { CudaDriver::open("libm.so.6"); }), "no cuInit"));
   const Variable none("FAKE_CUDA_DEVICES", "0");
-  const std::string empty = error_of([] { driver(); });
+  const std::string empty = error_of(ErrorCode::device, [] { driver(); });
   CHECK(contains(empty, "CUDA_ERROR_NO_DEVICE"));
   CHECK(contains(empty, "'predict'"));
 }
@@ -171,11 +154,12 @@ TEST_CASE("code is loaded once a context, found again, and unloaded") {
     CHECK(CudaModule::load(CudaContext::acquire(d, 0), image()) == module);
     CHECK(fake.count_calls("cuModuleLoadData") == 1);
     CHECK(module->function("twice", 0) != nullptr);
-    CHECK(contains(error_of([&] { module->function("thrice", 0); }), "cuModuleGetFunction of 'thrice': CUDA_ERROR_NOT_FOUND"));
+    CHECK(contains(error_of(ErrorCode::device, [&] { module->function("thrice", 0); }),
+                   "cuModuleGetFunction of 'thrice': CUDA_ERROR_NOT_FOUND"));
     CHECK(fake.count_calls("cuFuncSetAttribute") == 0);
     module->function("twice", 100 << 10);
     CHECK(fake.count_calls("cuFuncSetAttribute twice 8 102400") == 1);
-    CHECK(contains(error_of([&] { module->function("twice", 200 << 10); }), "204800 bytes of shared memory"));
+    CHECK(contains(error_of(ErrorCode::device, [&] { module->function("twice", 200 << 10); }), "204800 bytes of shared memory"));
 
     void* mine = fake.new_context(0);
     const auto elsewhere = CudaModule::load(CudaContext::acquire(d, 0), image());
@@ -226,7 +210,7 @@ TEST_CASE("memory goes there and back; what the driver refuses says how much was
     moved.download(got, stream);
     CHECK(got[0] != got[0]);
     CHECK(CudaBuffer(context, 0).size() == 0);
-    const std::string refused = error_of([&] { CudaBuffer(context, size_t(2) << 30); });
+    const std::string refused = error_of(ErrorCode::device, [&] { CudaBuffer(context, size_t(2) << 30); });
     CHECK(contains(refused, "device 0 (Fake GPU, sm_80): cuMemAlloc_v2 of 2147483648 bytes: CUDA_ERROR_OUT_OF_MEMORY (out of memory, 2)"));
   }
   CHECK(fake.count("allocations") == before.allocations);
@@ -282,13 +266,13 @@ TEST_CASE("every call that fails is named with the driver's words, and nothing i
                            "cuEventElapsedTime"}) {
     CAPTURE(call);
     fake.fail(call, 700);
-    const std::string message = error_of(everything);
+    const std::string message = error_of(ErrorCode::device, everything);
     CHECK(contains(message, std::string(call)));
     CHECK(contains(message, "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered, 700)"));
     CHECK(FakeCounts(fake) == before);
   }
   fake.fail("cuModuleLoadData", 12345);
-  CHECK(contains(error_of(everything), "an error that the driver does not name (no text, 12345)"));
+  CHECK(contains(error_of(ErrorCode::device, everything), "an error that the driver does not name (no text, 12345)"));
 }
 
 TEST_CASE("times by events") {

@@ -9,9 +9,11 @@
 #include "rgen/rgen.hpp"
 #include "run/files.h"
 #include "run/kernel.h"
+#include "support/check.h"
 
 using namespace rgen;
 using nlohmann::json;
+using test::error_of;
 
 namespace {
 
@@ -19,14 +21,6 @@ const std::string mm_relu =
     R"({"name": "mm_relu", "op": "matmul", "dtype": "f32", "params": {"m": 37, "n": 41, "k": 29}, "epilogue": ["relu"]})";
 
 Profile host() { return Profile::load("host", {false, {}}); }
-
-template <class F>
-ErrorCode code_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) { return e.code(); }
-  return ErrorCode::internal;
-}
 
 /// relu(A B) of small integers, in f32: exact in any order.
 struct Problem {
@@ -63,8 +57,8 @@ TEST_CASE("one of several programs is picked by name") {
   const std::string both =
       "[" + mm_relu + R"(, {"name": "t", "op": "transpose", "dtype": "f32", "params": {"shape": [4, 5], "perm": [1, 0]}}])";
   CHECK(Program::parse(both, "spec", "t").name() == "t");
-  CHECK(code_of([&] { Program::parse(both); }) == ErrorCode::usage);
-  CHECK(code_of([&] { Program::parse(both, "spec", "s"); }) == ErrorCode::invalid_spec);
+  CHECK(error_of([&] { Program::parse(both); }).code() == ErrorCode::usage);
+  CHECK(error_of([&] { Program::parse(both, "spec", "s"); }).code() == ErrorCode::invalid_spec);
   CHECK(parse_specs(both).size() == 2);
 }
 
@@ -115,13 +109,13 @@ TEST_CASE("wrong options are refused") {
   const Profile profile = Profile::load("zen5");
   PlanOptions options;
   options.top_k = 0;
-  CHECK(code_of([&] { plan(program, profile, options); }) == ErrorCode::usage);
+  CHECK(error_of([&] { plan(program, profile, options); }).code() == ErrorCode::usage);
   options.top_k = 1;
   options.threads = -1;
-  CHECK(code_of([&] { plan(program, profile, options); }) == ErrorCode::usage);
+  CHECK(error_of([&] { plan(program, profile, options); }).code() == ErrorCode::usage);
   options.threads = 0;
   options.target = "fortran";
-  CHECK(code_of([&] { plan(program, profile, options); }) == ErrorCode::unsupported);
+  CHECK(error_of([&] { plan(program, profile, options); }).code() == ErrorCode::unsupported);
 }
 
 TEST_CASE("a compiled kernel gives the right result, packed or not, with and without threads") {
@@ -138,8 +132,8 @@ TEST_CASE("a compiled kernel gives the right result, packed or not, with and wit
   std::fill(p.got.begin(), p.got.end(), -1.0f);
   kernel.run({p.a.data(), p.b.data(), p.got.data()}, pool.handle());
   CHECK(p.got == p.want);
-  CHECK(code_of([&] { kernel.run({p.a.data()}); }) == ErrorCode::usage);
-  CHECK(code_of([&] { kernel.prepack_bytes(2); }) == ErrorCode::usage);
+  CHECK(error_of([&] { kernel.run({p.a.data()}); }).code() == ErrorCode::usage);
+  CHECK(error_of([&] { kernel.prepack_bytes(2); }).code() == ErrorCode::usage);
 
   const Verification v = kernel.verify(5, pool.handle());
   CHECK(v.ok);
@@ -176,7 +170,7 @@ TEST_CASE("a library is written as a file that anyone can load") {
   const BuildReport report = build_file(source, Artifact::shared_library, folder.path() / "k.so");
   CHECK(report.cache == "off");
   CHECK(run::read_file(folder.path() / "k.so")->substr(1, 3) == "ELF");
-  CHECK(code_of([&] { build_file(source, Artifact::object, folder.path() / "no/such/k.o"); }) == ErrorCode::usage);
+  CHECK(error_of([&] { build_file(source, Artifact::object, folder.path() / "no/such/k.o"); }).code() == ErrorCode::usage);
 }
 
 TEST_CASE("the C interface: from JSON to a result") {

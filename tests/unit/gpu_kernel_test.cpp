@@ -1,7 +1,6 @@
 // A GPU's kernels through the public interface: planned, emitted, compiled by the fake compiler and executed by the fake driver.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -9,11 +8,15 @@
 #include "driver/gpu_session.h"
 #include "rgen/rgen.h"
 #include "rgen/rgen.hpp"
+#include "support/check.h"
 #include "support/fake_cuda.h"
 
 using namespace rgen;
+using test::contains;
+using test::error_of;
 using test::FakeCounts;
 using test::FakeCuda;
+using test::Variable;
 
 namespace {
 
@@ -33,24 +36,6 @@ const std::string sum = R"({"name": "sum", "dims": {"N": 64}, "inputs": {"X": {"
                            "compute": ["Y[i:N] = X[i] + 1"], "outputs": ["Y"]})";
 
 Kernel build(const std::string& spec) { return compile(Program::parse(spec), Profile::load("a100"), {}, build_options()); }
-
-template <class F>
-std::string error_of(ErrorCode code, F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.code() == code);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-struct Variable {
-  const char* name;
-  Variable(const char* n, const char* value) : name(n) { setenv(n, value, 1); }
-  ~Variable() { unsetenv(name); }
-};
 
 }  // namespace
 

@@ -3,13 +3,15 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <thread>
 
 #include "base/error.h"
+#include "support/check.h"
 
 using namespace rgen;
 using namespace rgen::run;
+using test::contains;
+using test::error_of;
 
 namespace {
 
@@ -31,18 +33,6 @@ std::shared_ptr<const Nvrtc> nvrtc() {
     return nullptr;
   }
 }
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::toolchain);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -113,18 +103,20 @@ extern "C" __global__ void sums(const float* x, float* y) {
 TEST_CASE("errors in a source are told with their line; an unused variable is not even a warning") {
   const auto rtc = nvrtc();
   if (!rtc) return;
-  const std::string message = error_of(
-      [&] { rtc->compile("extern \"C\" __global__ void f(float* y) {\n\n  y[0] = nowhere;\n}", "f.cu", "sm_80", DeviceImage::cubin); });
+  const std::string message = error_of(ErrorCode::toolchain, [&] {
+    rtc->compile("extern \"C\" __global__ void f(float* y) {\n\n  y[0] = nowhere;\n}", "f.cu", "sm_80", DeviceImage::cubin);
+  });
   CHECK(contains(message, "f.cu(3): error"));
   CHECK(contains(message, "nowhere"));
   // What only ptxas sees.
-  const std::string assembly = error_of([&] {
+  const std::string assembly = error_of(ErrorCode::toolchain, [&] {
     rtc->compile("extern \"C\" __global__ void f() { asm volatile(\"no.such.instruction;\"); }", "f.cu", "sm_80", DeviceImage::cubin);
   });
   CHECK(contains(assembly, "'.such'"));
   const std::string unused = "extern \"C\" __global__ void f() {\n  int unused;\n}";
   CHECK_FALSE(contains(rtc->compile(unused, "f.cu", "sm_80", DeviceImage::cubin).log, "unused"));
-  CHECK(contains(error_of([&] { rtc->compile("#include <stdint.h>\n", "f.cu", "sm_80", DeviceImage::ptx); }), "stdint.h"));
+  CHECK(contains(error_of(ErrorCode::toolchain, [&] { rtc->compile("#include <stdint.h>\n", "f.cu", "sm_80", DeviceImage::ptx); }),
+                 "stdint.h"));
 }
 
 TEST_CASE("an architecture that this NVRTC lacks") {
@@ -132,12 +124,13 @@ TEST_CASE("an architecture that this NVRTC lacks") {
   if (!rtc) return;
   for (const std::string arch : {"sm_1", "sm_83", "sm_999", "sm_", "sm_80x", "80", ""}) {
     CAPTURE(arch);
-    const std::string message = error_of([&] { rtc->compile(saxpy, "saxpy.cu", arch, DeviceImage::cubin); });
+    const std::string message = error_of(ErrorCode::toolchain, [&] { rtc->compile(saxpy, "saxpy.cu", arch, DeviceImage::cubin); });
     CHECK(contains(message, "no architecture '" + arch + "'"));
     CHECK(contains(message, "sm_80, "));
   }
   if (rtc->supported_archs().front() > 70)
-    CHECK(contains(error_of([&] { rtc->compile(saxpy, "saxpy.cu", "sm_70", DeviceImage::cubin); }), "nvidia-cuda-nvrtc-cu12"));
+    CHECK(contains(error_of(ErrorCode::toolchain, [&] { rtc->compile(saxpy, "saxpy.cu", "sm_70", DeviceImage::cubin); }),
+                   "nvidia-cuda-nvrtc-cu12"));
 }
 
 TEST_CASE("threads compile at once") {
@@ -153,9 +146,9 @@ TEST_CASE("threads compile at once") {
 }
 
 TEST_CASE("a library that is missing or another one") {
-  const std::string missing = error_of([] { Nvrtc::open({"/no/such/libnvrtc.so.13"}); });
+  const std::string missing = error_of(ErrorCode::toolchain, [] { Nvrtc::open({"/no/such/libnvrtc.so.13"}); });
   CHECK(contains(missing, "/no/such/libnvrtc.so.13"));
   CHECK(contains(missing, "nvidia-cuda-nvrtc"));
   CHECK(contains(missing, "--emit cuda"));
-  CHECK(contains(error_of([] { Nvrtc::open({"libm.so.6"}); }), "no nvrtcVersion"));
+  CHECK(contains(error_of(ErrorCode::toolchain, [] { Nvrtc::open({"libm.so.6"}); }), "no nvrtcVersion"));
 }
