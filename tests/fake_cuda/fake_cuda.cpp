@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
@@ -182,13 +183,14 @@ size_t elf_bytes(const void* image) {
 }
 
 void* load_library(const void* image, size_t bytes) {
-  char path[] = "/tmp/fake_cuda_XXXXXX";
-  const int fd = mkstemp(path);
+  std::error_code error;  // nothing may be thrown through the driver's interface
+  std::string path = std::filesystem::temp_directory_path(error) / "fake_cuda_XXXXXX";
+  const int fd = error ? -1 : mkstemp(path.data());
   if (fd < 0) return nullptr;
   const bool written = write(fd, image, bytes) == ssize_t(bytes);
   close(fd);
-  void* library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-  unlink(path);
+  void* library = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(path.c_str());
   return library;
 }
 

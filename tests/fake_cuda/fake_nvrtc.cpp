@@ -86,13 +86,13 @@ int nvrtcDestroyProgram(Program** program) {
 int nvrtcCompileProgram(Program* program, int n, const char* const* options) {
   const std::string arch = arch_of(n, options);
   const int major = std::atoi(arch.c_str() + arch.find('_') + 1) / 10;
-  char folder[] = "/tmp/fake_nvrtc_XXXXXX";
-  if (!mkdtemp(folder)) return 1;
-  const std::string path = folder;
+  std::error_code error;  // nothing may be thrown through the compiler's interface
+  std::string path = std::filesystem::temp_directory_path(error) / "fake_nvrtc_XXXXXX";
+  if (error || !mkdtemp(path.data())) return 1;
   std::ofstream(path + "/k.cpp") << kHead << program->source << kTail << kernel_table(program->source, arch, program->log)
                                  << "extern \"C\" { int fake_major = " << major << "; }\n";
-  const std::string command = FAKE_NVRTC_COMPILER " -std=c++20 -O1 -w -fPIC -shared -Wl,-Bsymbolic -I" FAKE_NVRTC_INCLUDE " -o " + path +
-                              "/k.so " + path + "/k.cpp " FAKE_NVRTC_SHIM " 2> " + path + "/errors";
+  const std::string command = FAKE_NVRTC_COMPILER " -std=c++20 -O1 -w -fPIC -shared -Wl,-Bsymbolic -I" FAKE_NVRTC_INCLUDE " -o '" + path +
+                              "/k.so' '" + path + "/k.cpp' " FAKE_NVRTC_SHIM " 2> '" + path + "/errors'";
   const int status = std::system(command.c_str());
   if (status != 0) program->log = file_text(path + "/errors");
   program->image = status == 0 ? file_text(path + "/k.so") : "";
