@@ -82,7 +82,7 @@ class ProgramLowering {
           for (size_t k = 0; k < g.shared.size(); ++k)
             for (size_t d = 0; d < s.index.size(); ++d)
               if (s.index[d].is_affine() && s.index[d].coef(g.group.shared[k][n]) == 1) shape[d] = g.shared[k].hi;
-        const auto strides = rtile::row_major(shape);
+        const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
         const int buffer = workspace(t.name, t.dtype, span(shape, strides), local ? g.tasks : 1);
         location_[s.tensor] = {buffer, strides, local};
       });
@@ -218,6 +218,8 @@ class ProgramLowering {
 
 }  // namespace
 
-LoopProgram lower(const ir::TensorProgram& program, const rtile::RProgram& plan) { return ProgramLowering(program, plan).run(); }
+LoopProgram lower(const ir::TensorProgram& program, const rtile::RProgram& plan) {
+  return ProgramLowering(plan.with_copies ? *plan.with_copies : program, plan).run();
+}
 
 }  // namespace rgen::lower

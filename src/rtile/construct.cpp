@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "rtile/describe.h"
 #include "rtile/plan_nest.h"
+#include "rtile/relayout.h"
 #include "rtile/rprogram.h"
 
 namespace rgen::rtile {
@@ -19,26 +21,63 @@ double tensor_bytes(const ir::Tensor& t) {
   return n;
 }
 
-class Constructor {
+/// Nests that several groupings of a program have in common are simplified and planned once.
+class NestPlanner {
  public:
-  Constructor(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& o)
-      : program_(program),
-        profile_(profile),
-        threads_(o.threads > 0 ? o.threads : profile.cores),
-        top_k_(std::max(1, o.top_k)),
-        breadth_(std::max(1, o.breadth)) {
-    if (!program.is_static())
-      throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
+  struct Planned {
+    Nest nest;              ///< with simplified axes
+    std::vector<int> kept;  ///< the new numbers of the axes that were to stay
+    std::vector<NestPlan> plans;
+  };
+  const Planned& operator()(const Nest& nest, const std::vector<int>& keep, const PlanContext& c, int top_k) {
+    const auto [at, fresh] = planned_.try_emplace(key(nest, keep, c));
+    Planned& p = at->second;
+    if (fresh) {
+      p.kept = keep;
+      p.nest = simplify_axes(c.program, nest, p.kept);
+      p.plans = plan_nest(p.nest, c, top_k);
+    }
+    return p;
   }
 
-  std::vector<Candidate> run() {
-    const std::vector<Nest> nests = build_nests(program_);
+ private:
+  /// Expressions are immutable and shared by the copies of a nest.
+  using Key = std::pair<std::vector<const ir::Expr*>, std::vector<int64_t>>;
+  std::map<Key, Planned> planned_;
+
+  static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
+    Key k{{}, {c.threads, c.sharers, c.register_tiles}};
+    const auto tensor = [&](int t) { k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)]}); };
+    for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
+    k.second.insert(k.second.end(), keep.begin(), keep.end());
+    nest.for_each_statement([&](const Statement& s) {
+      k.first.push_back(s.value.get());
+      tensor(s.tensor);
+      ir::for_each_access(*s.value, [&](const ir::Access& a) { tensor(a.tensor); });
+    });
+    return k;
+  }
+};
+
+class Constructor {
+ public:
+  Constructor(std::shared_ptr<const ir::TensorProgram> with_copies, const ir::TensorProgram& program, const hw::Profile& profile,
+              const ConstructOptions& o, NestPlanner& planned)
+      : with_copies_(std::move(with_copies)),
+        program_(program),
+        profile_(profile),
+        planned_(planned),
+        threads_(o.threads > 0 ? o.threads : profile.cores),
+        top_k_(std::max(1, o.top_k)),
+        breadth_(std::max(1, o.breadth)) {}
+
+  /// Best first. Pre: `nests` are the program's.
+  std::vector<Candidate> run(const std::vector<Nest>& nests) {
     homes(nests);
     std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false));
     const std::vector<Group> fused = build_groups(program_, nests, true);
     if (fused.size() < nests.size() && profile_.kind == hw::Profile::Kind::cpu)  // a GPU's tiles would pass through memory all the same
       for (auto& p : assemble(fused)) programs.push_back(std::move(p));
-    if (programs.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program_.name + "' fits this hardware", profile_.name);
     std::vector<Candidate> all;
     for (auto& p : programs) {
       Candidate c;
@@ -49,19 +88,21 @@ class Constructor {
       c.program = std::move(p);
       all.push_back(std::move(c));
     }
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
-    if (int(all.size()) > top_k_) all.resize(size_t(top_k_));
-    for (Candidate& c : all) {
-      limit(c);
-      c.plan_json = plan_json(program_, profile_, *c.program, c.estimate);
-      c.explanation = explain(program_, profile_, *c.program, c.estimate, c.limit_us, c.limit_bound);
-    }
     return all;
   }
 
+  /// Fills in what is said about a plan of this constructor's.
+  void describe(Candidate& c) const {
+    limit(c);
+    c.plan_json = plan_json(program_, profile_, *c.program, c.estimate);
+    c.explanation = explain(program_, profile_, *c.program, c.estimate, c.limit_us, c.limit_bound);
+  }
+
  private:
+  const std::shared_ptr<const ir::TensorProgram> with_copies_;
   const ir::TensorProgram& program_;
   const hw::Profile& profile_;
+  NestPlanner& planned_;
   const int threads_, top_k_, breadth_;
   std::vector<int> home_;
   std::vector<bool> prepackable_;
@@ -125,6 +166,7 @@ class Constructor {
     for (const auto& r : ranked) most = std::max(most, r.size());
     for (size_t i = 0; i < std::min(most, size_t(top_k_)); ++i) {
       auto p = std::make_shared<RProgram>();
+      p->with_copies = with_copies_;
       p->threads = threads_, p->vector_bits = profile_.vector_bits;
       for (const auto& r : ranked) p->groups.push_back(r[std::min(i, r.size() - 1)]);
       programs.push_back(std::move(p));
@@ -137,9 +179,9 @@ class Constructor {
     std::vector<std::vector<NestPlan>> plans;
     size_t most = 1;
     for (const Nest& n : g.nests) {
-      std::vector<int> keep;
-      simple.nests.push_back(simplify_axes(program_, n, keep));
-      plans.push_back(plan_nest(simple.nests.back(), context(threads_), top_k_));
+      const NestPlanner::Planned& p = planned_(n, {}, context(threads_), top_k_);
+      simple.nests.push_back(p.nest);
+      plans.push_back(p.plans);
       most = std::max(most, plans.back().size());
     }
     std::vector<GroupPlan> all;
@@ -222,18 +264,16 @@ class Constructor {
       while (level + 1 < profile_.levels.size() && bytes > 0.5 * double(profile_.levels[level].capacity_bytes)) ++level;
       for (size_t t = 0; t < touched.size(); ++t)
         if (touched[t]) here.home[t] = std::min(here.home[t], int(level));
-      Nest simple = simplify_axes(program_, nest, keep);
-      for (size_t k = 0; k < g.shared.size(); ++k) p.group.shared[k].push_back(keep[k]);
-      // no padded copies inside a tile: their placement is per region
-      auto plans = plan_nest(simple, here, 1);
-      p.nests.push_back(std::move(plans.front()));
-      simple.for_each_statement([&](const Statement& s) {
+      const NestPlanner::Planned& planned = planned_(nest, keep, here, top_k_);
+      for (size_t k = 0; k < g.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
+      p.nests.push_back(planned.plans.front());
+      planned.nest.for_each_statement([&](const Statement& s) {
         touched[size_t(s.tensor)] = true;
         ir::for_each_access(*s.value, [&](const ir::Access& a) { touched[size_t(a.tensor)] = true; });
       });
-      p.group.nests.push_back(std::move(simple));
+      p.group.nests.push_back(planned.nest);
     }
-    for (const NestPlan& n : p.nests)
+    for (const NestPlan& n : p.nests)  // no padded copies inside a tile: their placement is per region
       for (const Operand& o : n.operands)
         if (o.placement == Placement::box) return {};
     const double per_worker = double(ceil_div(tiles, p.tasks));
@@ -272,7 +312,24 @@ class Constructor {
 }  // namespace
 
 std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
-  return Constructor(program, profile, options).run();
+  if (!program.is_static())
+    throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
+  const std::vector<Nest> nests = build_nests(program);
+  NestPlanner planned;
+  Constructor given(nullptr, program, profile, options, planned);
+  std::vector<Candidate> all = given.run(nests);
+  std::optional<Relayout> copies;
+  if (profile.kind == hw::Profile::Kind::cpu) copies = relayout(program, nests);  // a GPU's tiles are staged as they lie
+  std::optional<Constructor> copying;
+  if (copies)
+    for (Candidate& c : copying.emplace(copies->program, *copies->program, profile, options, planned).run(copies->nests))
+      all.push_back(std::move(c));
+  if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
+  const size_t keep = size_t(std::max(1, options.top_k));
+  if (all.size() > keep) all.resize(keep);
+  for (Candidate& c : all) (c.program->with_copies ? *copying : given).describe(c);
+  return all;
 }
 
 }  // namespace rgen::rtile

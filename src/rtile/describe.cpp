@@ -130,6 +130,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
     for (size_t i = 0; i < g.nests.size(); ++i) {
       const Nest& n = g.group.nests[i];
       const NestPlan& p = g.nests[i];
+      if (n.copies) o << "copy of " << program[p.operands[0].access.tensor].name << " in another layout; ";
       o << (p.staging ? block_text(n, p) : "register tile: " + tile_text(n, p)) << "; " << (p.atom ? p.atom->name : "") << "\n";
       o << (p.staging ? "  tasks" : "  loops:");
       for (const Loop& l : p.loops) {

@@ -214,6 +214,8 @@ namespace {
 /// The axes along which nests [first, last) can run tile by tile: one axis number per nest for each.
 std::vector<std::vector<int>> shared_axes(const std::vector<Nest>& nests, size_t first, size_t last) {
   std::vector<std::vector<int>> shared;
+  if (std::any_of(nests.begin() + std::ptrdiff_t(first), nests.begin() + std::ptrdiff_t(last), [](const Nest& n) { return n.copies; }))
+    return {};
   for (size_t a = 0; a < nests[first].axes.size(); ++a) {
     if (nests[first].axes[a].reduced) continue;
     std::vector<int> at(last - first, -1);

@@ -30,6 +30,7 @@ struct Statement {
 struct Nest {
   std::vector<NestAxis> axes;
   std::vector<Statement> inner, outer;
+  bool copies = false;  ///< a tensor into another layout (relayout.h): a group of its own
 
   bool has_reduction() const;
   std::vector<int64_t> extents() const;

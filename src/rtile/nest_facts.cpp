@@ -94,6 +94,12 @@ bool is_product(const Statement& s) {
   return s.reduce == ir::ReduceOp::sum && b && b->op == ir::BinaryOp::mul;
 }
 
+const ir::Access* stripped_access(const ir::ExprPtr& e) {
+  const ir::Expr* x = e.get();
+  while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) x = c->x.get();
+  return std::get_if<ir::Access>(&x->node);
+}
+
 NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& nest, int tensor, const std::vector<ir::Index>& index) {
   const ir::Tensor& t = program[tensor];
   NestFacts::OperandFacts f;
@@ -115,6 +121,15 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
 }
 
 }  // namespace
+
+std::optional<Contraction> contraction(const Nest& nest) {
+  if (nest.inner.size() != 1 || nest.inner[0].reduce != ir::ReduceOp::sum) return {};
+  const ir::Binary* b = std::get_if<ir::Binary>(&nest.inner[0].value->node);
+  if (!b || b->op != ir::BinaryOp::mul) return {};
+  Contraction c{stripped_access(b->x), stripped_access(b->y)};
+  if (!c.x || !c.y || !is_affine(c.x->index) || !is_affine(c.y->index)) return {};
+  return c;
+}
 
 std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef) {
   std::vector<NestFacts::OperandFacts::Walk> walks;

@@ -1,6 +1,7 @@
 // What a nest asks of memory and registers, whatever the loops around its tile: its accesses as coefficients, footprints, counts of
 // operations, the registers of a tile.
 #pragma once
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -34,6 +35,13 @@ struct NestFacts {
 };
 std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef);
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
+
+/// The two factors of a sum of products of affine accesses, casts stripped.
+struct Contraction {
+  const ir::Access *x = nullptr, *y = nullptr;
+};
+/// Nothing if the nest's one inner statement is no such sum.
+std::optional<Contraction> contraction(const Nest& nest);
 
 /// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order; `skips`: what a
 /// strided walk steps over is not fetched (a CPU's prefetchers do).

@@ -10,19 +10,6 @@ namespace rgen::rtile {
 
 namespace {
 
-const ir::Access* stripped_access(const ir::ExprPtr& e) {
-  const ir::Expr* x = e.get();
-  while (const ir::Cast* c = std::get_if<ir::Cast>(&x->node)) x = c->x.get();
-  return std::get_if<ir::Access>(&x->node);
-}
-std::optional<Contraction> contraction(const Nest& nest) {
-  if (nest.inner.size() != 1 || nest.inner[0].reduce != ir::ReduceOp::sum) return {};
-  const ir::Binary* b = std::get_if<ir::Binary>(&nest.inner[0].value->node);
-  if (!b || b->op != ir::BinaryOp::mul) return {};
-  Contraction c{stripped_access(b->x), stripped_access(b->y)};
-  if (!c.x || !c.y || !is_affine(c.x->index) || !is_affine(c.y->index)) return {};
-  return c;
-}
 std::vector<int> outputs(const Nest& nest) {
   std::vector<int> all;
   for (size_t a = 0; a < nest.axes.size(); ++a)

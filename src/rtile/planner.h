@@ -8,11 +8,6 @@
 
 namespace rgen::rtile {
 
-/// The two factors of a sum of products, casts stripped.
-struct Contraction {
-  const ir::Access *x = nullptr, *y = nullptr;
-};
-
 class Planner {
  public:
   Planner(const Nest& nest, const PlanContext& c);

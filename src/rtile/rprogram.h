@@ -159,6 +159,7 @@ struct GroupPlan {
 
 struct RProgram {
   std::vector<GroupPlan> groups;
+  std::shared_ptr<const ir::TensorProgram> with_copies;  ///< the planned program and the tensors of copies (relayout.h); nullptr: none
   int threads = 1;
   int vector_bits = 0;
 };

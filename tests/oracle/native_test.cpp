@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "driver/compile.h"
 #include "hwmodel/profile.h"
+#include "rtile/construct.h"
+#include "rtile/rprogram.h"
 #include "support/kernel_batch.h"
 
 using namespace rgen;
@@ -69,6 +71,20 @@ TEST_CASE("plans that were not the first choice") {
   KernelBatch batch;
   for (size_t i = 0; i < problems().size(); ++i) batch.add(problems()[i], profile, 1 + int(i % 5), 1 + int(i % 9));
   check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
+TEST_CASE("plans that copy an operand into another layout first") {
+  const hw::Profile profile = hw::load_profile("haswell_avx2");
+  if (!runs_here(profile)) return;
+  KernelBatch batch;
+  for (size_t i = 0; i < problems().size(); ++i)
+    for (const rtile::Candidate& c : rtile::construct(*problems()[i].program, profile, {1 + int(i % 3), 60})) {
+      if (!c.program->with_copies) continue;
+      batch.add(problems()[i], profile, c, "copying");
+      break;
+    }
+  CHECK(batch.size() >= 5);
+  check(batch, {"g++", {"-O1"}, {}, 2});
 }
 
 TEST_CASE("as users compile: -O2, GCC and Clang") {

@@ -1,0 +1,73 @@
+// Copies in another layout, for products of an operand that lies along the reduction.
+#include "rtile/relayout.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/ir.h"
+#include "rtile/nest_facts.h"
+
+using namespace rgen;
+using rtile::Relayout;
+
+namespace {
+
+std::optional<Relayout> relayout(const std::string& text, std::vector<rtile::Nest>* nests = nullptr) {
+  const ir::TensorProgram program = ir::parse_program(text);
+  const auto built = rtile::build_nests(program);
+  if (nests) *nests = built;
+  return rtile::relayout(program, built);
+}
+std::string product(const std::string& a, const std::string& b, const std::string& rest = "") {
+  return R"({"inputs": {"A": {"shape": [64, 70]}, "B": {"shape": [96, 70])" + rest + R"(}}, "compute": ["C[i:64, j:96] = sum(k:70 | )" + a +
+         " * " + b + ")\"]}";
+}
+
+}  // namespace
+
+TEST_CASE("the operand along the reduction is copied once, in rows that start on lines and share no sets") {
+  const auto r = relayout(product("A[i, k]", "B[j, k]"));
+  REQUIRE(r);
+  REQUIRE(r->nests.size() == 2);
+  CHECK(r->nests[0].copies);
+  CHECK_FALSE(r->nests[1].copies);
+  const ir::Tensor& copy = r->program->tensors.back();
+  CHECK(copy.name == "B_t");
+  CHECK(copy.kind == ir::TensorKind::intermediate);
+  REQUIRE(copy.shape.size() == 2);
+  CHECK(copy.shape[0].value() == 70);
+  CHECK(copy.shape[1].value() == 96);
+  CHECK(copy.strides[0].value() == 96);
+  CHECK(copy.strides[1].value() == 1);
+  CHECK(rtile::nest_facts(*r->program, r->nests[1]).operands[1].coef == std::vector<int64_t>{0, 1, 96});
+}
+
+TEST_CASE("rows of a copy are no multiple of 512 bytes apart") {
+  const auto r = relayout(R"({"op": "attention", "params": {"heads": 2, "seq": 128, "dim": 64}})");
+  REQUIRE(r);
+  const ir::Tensor& copy = r->program->tensors.back();
+  CHECK(copy.strides[2].value() == 144);
+  CHECK(copy.strides[1].value() == 64 * 144);
+}
+
+TEST_CASE("nothing is copied that vectors can read, or that is packed before the first call") {
+  CHECK_FALSE(relayout(R"({"op": "matmul", "params": {"m": 64, "n": 64, "k": 64}})"));
+  CHECK_FALSE(relayout(R"({"op": "softmax", "params": {"shape": [64, 64]}})"));
+  CHECK_FALSE(relayout(product("A[i, k]", "B[j, k]", R"(, "constant": true)")));
+}
+
+TEST_CASE("a tensor that the program makes is copied behind the nest that makes it") {
+  const auto r = relayout(R"x({"inputs": {"X": {"shape": [40, 24]}, "W": {"shape": [24, 24]}},
+    "compute": ["K[j:40, d:24] = sum(e:24 | X[j, e] * W[e, d])", "S[i:40, j:40] = sum(d:24 | X[i, d] * K[j, d])"]})x");
+  REQUIRE(r);
+  REQUIRE(r->nests.size() == 3);
+  CHECK_FALSE(r->nests[0].copies);
+  CHECK(r->nests[1].copies);
+  CHECK_FALSE(r->nests[2].copies);
+}
+
+TEST_CASE("names of copies are new") {
+  const auto r = relayout(R"x({"inputs": {"B_t": {"shape": [64, 70]}, "B": {"shape": [96, 70]}},
+    "compute": ["C[i:64, j:96] = sum(k:70 | B_t[i, k] * B[j, k])"]})x");
+  REQUIRE(r);
+  CHECK(r->program->tensors.back().name == "B_tt");
+}
