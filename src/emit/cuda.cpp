@@ -105,9 +105,9 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
     throw Error(ErrorCode::unsupported, "CUDA kernels are written for warps of 32: set /vector/bits to 1024", profile.name);
   Dialect dialect;
   dialect.integer = narrow_indices(loops) ? "int" : "int64_t";
-  dialect.procedure = "INLINE void";
+  dialect.procedure = dialect.apart = "INLINE void";
   dialect.infinity = "__int_as_float(0x7f800000)", dialect.nan = "__int_as_float(0x7fffffff)";
-  dialect.threads_copy = dialect.shared_locals = true;
+  dialect.threads_copy = dialect.shared_locals = true, dialect.keeps = false;
   Printer printer(loops, dialect);
   Emitted e;
   e.extension = ".cu";

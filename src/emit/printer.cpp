@@ -206,6 +206,10 @@ void Printer::op(const Op& o) {
     // the horizontal reductions give a number
     if (o.primitive.starts_with("vf_h")) used.insert("vf_set"), value = "vf_set(" + value + ")";
     if (o.primitive.starts_with("vi_h")) used.insert("vi_set"), value = "vi_set(" + value + ")";
+    if (o.keep && dialect_.keeps) {
+      const std::string keep = integer ? "vi_keep" : "vf_keep";
+      used.insert(keep), value = keep + "(" + value + ")";
+    }
   }
   if (o.result < 0)
     line() << value << ";\n";
@@ -397,7 +401,7 @@ void Printer::proc(int number) {
   local_bytes_ = 0;
   out_ << "\n";
   if (!q.comment.empty()) out_ << "/// " << q.comment << "\n";
-  out_ << dialect_.procedure << " " << proc_names_[size_t(number)] << "(const tensors* t";
+  out_ << (q.apart ? dialect_.apart : dialect_.procedure) << " " << proc_names_[size_t(number)] << "(const tensors* t";
   for (int v : q.params) out_ << ", " << dialect_.integer << " " << var(v);
   out_ << ") {\n";
   dealt_out_ = outermost_ =

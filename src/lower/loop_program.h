@@ -102,6 +102,7 @@ struct Op {
   int result = -1;
   bool assign = false;
   std::vector<Arg> args;
+  bool keep = false;  ///< a load whose value should be used from its register: GCC reads memory again for each of a few uses
 };
 struct Call {
   int proc;
@@ -118,7 +119,7 @@ struct Proc {
   std::string name, comment;
   std::vector<int> params;  ///< variables
   Body body;
-  bool inlined = false;  ///< small: may be inlined
+  bool apart = false;  ///< not to be inlined: a compiler would keep the constants of its epilogue in registers around its loops
 };
 
 struct Region {

@@ -1,9 +1,11 @@
 // The register tile: its points, its elementwise statements and its stores.
+#include <algorithm>
 #include <functional>
 
 #include "base/error.h"
 #include "lower/tile.h"
 #include "rtile/layout.h"
+#include "rtile/nest_facts.h"
 
 namespace rgen::lower {
 
@@ -32,29 +34,22 @@ Body Tile::emit() {
 }
 
 void Tile::enumerate_points() {
+  const std::vector<int> axes = c_.plan.point_axes(c_.nest);
   std::vector<int64_t> offset(size_t(n_axes_), 0);
-  const std::function<void(int)> walk = [&](int axis) {
-    if (axis == n_axes_) {
-      // the vector axis varies fastest
-      const int64_t vectors = is_output(vec_) ? v_.size[size_t(vec_)] : 1;
-      for (int64_t j = 0; j < vectors; ++j) {
-        Point p{offset, W_, int(points_.size())};
-        if (is_output(vec_)) {
-          p.offset[size_t(vec_)] = j * W_;
-          if (j + 1 == vectors) p.lanes = v_.tail;
-        } else {
-          p.lanes = 1;
-        }
-        points_.push_back(std::move(p));
-      }
+  const std::function<void(size_t)> walk = [&](size_t level) {
+    if (level == axes.size()) {
+      Point p{offset, is_output(vec_) ? W_ : 1, int(points_.size())};
+      if (is_output(vec_) && offset[size_t(vec_)] == (v_.size[size_t(vec_)] - 1) * W_) p.lanes = v_.tail;
+      points_.push_back(std::move(p));
       return;
     }
-    if (!is_output(axis) || axis == vec_) return walk(axis + 1);
-    for (int64_t o = 0; o < v_.size[size_t(axis)]; ++o) {
-      offset[size_t(axis)] = o;
-      walk(axis + 1);
+    const size_t axis = size_t(axes[level]);
+    const int64_t unit = axes[level] == vec_ ? W_ : 1;
+    for (int64_t o = 0; o < v_.size[axis]; ++o) {
+      offset[axis] = o * unit;
+      walk(level + 1);
     }
-    offset[size_t(axis)] = 0;
+    offset[axis] = 0;
   };
   walk(0);
 }
@@ -163,6 +158,9 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   p.body = Tile(context, params, variant).emit();
+  const auto functions = rtile::nest_facts(context.program, context.nest).outer_functions;
+  p.apart = context.nest.has_reduction() &&
+            std::any_of(functions.begin(), functions.end(), [](const auto& f) { return rtile::transcendental(f.first); });
   return p;
 }
 

@@ -121,6 +121,8 @@ class Tile {
   Int affine(const ir::Index& i);
 
   Value load(const Access& a);
+  /// `pure`, and where few products share the vector it is held in its register.
+  Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
 
   /// Indices with floors: scalar code, the address computed by integer lets.
   Value load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer);
@@ -172,6 +174,8 @@ class Tile {
   static const ir::Binary* product(const ExprPtr& e);
 
   void accumulate(const Statement& s, int acc);
+  /// Zero in the lanes past the end of a reduced vector axis, as the loads of its last vector leave them.
+  bool zero_beyond(const ir::Expr& e) const;
 
   void accumulate_group(int acc);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "lower/tile.h"
 #include "rtile/layout.h"
+#include "rtile/nest_facts.h"
 
 namespace rgen::lower {
 
@@ -74,10 +75,23 @@ Value Tile::load(const Access& a) {
   if (stride == 0) return pure(family + "bcast_" + type, integer, {where}, hint);
   const bool whole = lanes == W_ || m.padded;
   if (stride == 1)
-    return whole ? pure(family + "load_" + type, integer, {where}, hint)
-                 : pure(family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
+    return whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
+                 : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
   return whole ? pure(family + "gather_" + type, integer, {where, Int(stride)}, hint)
                : pure(family + "gather_" + type + "_n", integer, {where, Int(stride), Int(lanes)}, hint);
+}
+
+Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
+  constexpr int64_t kFew = 4;  // up to which GCC prefers a multiply-add's memory operand, though the load ports are what binds then
+  const size_t known = scope().values.size();
+  const Value v = pure(primitive, integer, std::move(args), hint);
+  int64_t uses = 1;
+  for (int a = 0; a < n_axes_; ++a)
+    if (is_output(a) && std::none_of(o.access.index.begin(), o.access.index.end(), [a](const ir::Index& i) { return i.uses(a); }))
+      uses *= v_.size[size_t(a)];
+  const bool here = scope().values.size() > known;  // else it was loaded before, or further out
+  if (here && !finishing_ && rtile::contraction(c_.nest) && uses > 1 && uses <= kFew) std::get<Op>(scope().body.back().node).keep = true;
+  return v;
 }
 
 Value Tile::load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lower/tile.h"
 #include "rtile/atoms.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 
@@ -133,10 +134,26 @@ const ir::Binary* Tile::product(const ExprPtr& e) {
   return b && b->op == ir::BinaryOp::mul ? b : nullptr;
 }
 
+bool Tile::zero_beyond(const ir::Expr& e) const {
+  return std::visit(
+      ir::overloaded{
+          [&](const ir::Access& a) {
+            const rtile::Linear l = rtile::linearise(a.index, rtile::const_sizes(c_.program[a.tensor].strides), n_axes_);
+            return !made_.count({a.tensor, point_->number}) && !a.out_of_bounds && rtile::is_affine(a.index) && l.coef[size_t(vec_)] != 0;
+          },
+          [&](const ir::Cast& c) { return zero_beyond(*c.x); },
+          [&](const ir::Binary& b) {
+            const bool sums = b.op == ir::BinaryOp::add || b.op == ir::BinaryOp::sub || b.op == ir::BinaryOp::mul;
+            return sums && zero_beyond(*b.x) && zero_beyond(*b.y);
+          },
+          [](const auto&) { return false; }},
+      e.node);
+}
+
 void Tile::accumulate(const Statement& s, int acc) {
   const bool integer = integer_sum(s);
   if (c_.plan.form == AtomForm::group) return accumulate_group(acc);
-  const bool masked = vec_reduced_ && active_ != 0;
+  const bool masked = vec_reduced_ && active_ != 0 && !(s.reduce == ir::ReduceOp::sum && zero_beyond(*s.value));
   if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
     const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
     return assign(acc, "vf_fma", {x.arg, y.arg, Reg{acc}});
@@ -161,7 +178,7 @@ void Tile::accumulate_group(int acc) {
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
   Value va = active_ ? pure("vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}, c_.program[a.access.tensor].name)
                      : pure("vi_bcast_group", true, {pa}, c_.program[a.access.tensor].name);
-  const Value vb = pure("vi_load_group", true, {pb}, "b");
+  const Value vb = shared_load(c_.plan.operands[size_t(c_.plan.operand_b)], "vi_load_group", true, {pb}, "b");
   if (c_.plan.offset_a)
     va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(int32_t(0x80808080u))}, "flip").arg}, c_.program[a.access.tensor].name);
   assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});

@@ -54,6 +54,9 @@ std::string_view function_name(ir::BinaryOp op) {
   }
 }
 
+/// Registers that the coefficients of a polynomial take.
+constexpr int64_t kCoefficients = 10;
+
 void count(std::vector<std::pair<std::string_view, double>>& into, std::string_view f) {
   for (auto& [name, n] : into)
     if (name == f) {
@@ -121,6 +124,8 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
 }
 
 }  // namespace
+
+bool transcendental(std::string_view f) { return f == "exp" || f == "log" || f == "tanh" || f == "erf" || f == "sigmoid"; }
 
 std::optional<Contraction> contraction(const Nest& nest) {
   if (nest.inner.size() != 1 || nest.inner[0].reduce != ir::ReduceOp::sum) return {};
@@ -223,11 +228,29 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
   // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
   // window, everything that the innermost reduced axis passes over
-  int64_t live = 1;
+  int64_t live = vec_reduced && facts.products > 0 ? 2 : 1;  // compilers that see every register taken load operands again instead
+  const std::vector<int> order = plan.point_axes(nest);
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
     int64_t mine = o.coef[size_t(plan.vec)] != 0 && !vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
+    if (vec_reduced) {  // vectors that an axis further out comes back to
+      bool again = false;
+      for (int a : order) {
+        const int64_t size = plan.tile[size_t(a)].hi;
+        if (o.coef[size_t(a)] == 0)
+          again |= size > 1;
+        else if (again)
+          mine *= size;
+      }
+    }
+    bool invariant = nest.has_reduction() && !o.is_store;  // read once before the reduction
+    for (size_t a = 0; a < nest.axes.size(); ++a) invariant &= !nest.axes[a].reduced || o.coef[a] == 0;
+    if (invariant) {
+      mine = 1;
+      for (int a : order)
+        if (o.coef[size_t(a)] != 0) mine *= plan.tile[size_t(a)].hi;
+    }
     if (plan.window) {
       const int last = plan.reduce_order.back();
       for (const auto& dim : o.dim_coef) {
@@ -239,6 +262,9 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
     }
     live += mine;
   }
+  // coefficients of polynomials, which compilers keep for the whole loop
+  if (nest.has_reduction())
+    for (const auto& [name, count] : facts.inner_functions) live += transcendental(name) ? kCoefficients : 0;
   return int(accumulators + live);
 }
 

@@ -33,6 +33,8 @@ struct NestFacts {
   std::vector<std::pair<std::string_view, double>> inner_functions, outer_functions;  ///< vectors through each function per point
   double inner_ops = 0, outer_ops = 0;                                                ///< instructions of those
 };
+/// A function of the profile that is computed as a polynomial, whose coefficients take registers.
+bool transcendental(std::string_view function);
 std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef);
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
 

@@ -59,11 +59,13 @@ void Planner::enumerate_tiles(const Start& s) {
         NestPlan q = p;
         q.tile[size_t(a)] = Blocking(extent(a), 1, u);
         consider(q);
-        if (u != extent(a)) continue;
+        // a second axis where the first is whole; along a reduced vector axis products need two to reuse both factors
+        const bool square = reduced(vec) && facts_.products > 0;
+        if (u != extent(a) && !square) continue;
         for (int b : others) {
           if (b == a) continue;
           for (int64_t v : sizes(extent(b), rows ? 3 : (most - 1) / (per * u))) {
-            if (v == 1) continue;
+            if (v == 1 || (square && u != extent(a) && v != extent(b) && b < a)) continue;
             NestPlan r = q;
             r.tile[size_t(b)] = Blocking(extent(b), 1, v);
             consider(r);

@@ -43,6 +43,17 @@ std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const
   return rows;
 }
 
+std::vector<int> NestPlan::point_axes(const Nest& nest) const {
+  std::vector<int> axes;
+  for (int a = 0; a < int(nest.axes.size()); ++a)
+    if (!nest.axes[size_t(a)].reduced && a != vec) axes.push_back(a);
+  if (nest.axes[size_t(vec)].reduced)
+    std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return tile[size_t(a)].hi > tile[size_t(b)].hi; });
+  else
+    axes.push_back(vec);
+  return axes;
+}
+
 int64_t NestPlan::k_steps(const Nest& nest) const {
   int64_t steps = 1;
   for (int a : reduce_order) steps *= ceil_div(nest.axes[size_t(a)].extent, a == k_axis ? k_step : 1);

@@ -75,6 +75,17 @@ INLINE void vi_store_u8(uint8_t* p, vi v) {
   store_bytes(p, vqmovun_s16(vcombine_s16(h, h)));
 }
 
+//@ vf_keep
+/// The value, to be used from its register.
+INLINE vf vf_keep(vf v) {
+  __asm__("" : "+w"(v));
+  return v;
+}
+//@ vi_keep
+INLINE vi vi_keep(vi v) {
+  __asm__("" : "+w"(v));
+  return v;
+}
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 //@ vi_max

@@ -101,6 +101,11 @@ INLINE void vi_store_u8(uint8_t* p, vi v) {
   __builtin_memcpy(p, &b, sizeof b);
 }
 
+//@ vf_keep
+/// Where vectors are the compiler's, so are its registers.
+INLINE vf vf_keep(vf v) { return v; }
+//@ vi_keep
+INLINE vi vi_keep(vi v) { return v; }
 //@ vf_fma
 /// Fused where the compiler's target has the instruction, else rounded twice.
 INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
