@@ -168,6 +168,7 @@ std::string Printer::print(const Arg& a, bool integer, const std::string& primit
 }
 
 void Printer::op(const Op& o) {
+  if (o.primitive == "reload" && !dialect_.keeps) return;
   static const std::map<std::string, std::string> infix = {{"add", "+"}, {"sub", "-"}, {"mul", "*"}, {"div", "/"}, {"xor", "^"}};
   const bool integer = o.primitive.starts_with("vi_");
   std::vector<std::string> args;
@@ -200,7 +201,11 @@ void Printer::op(const Op& o) {
     value = args[skip];
   } else {
     used.insert(o.primitive);
-    value = o.primitive + "(";
+    if (o.primitive.find("_rows_") != std::string::npos)  // how many is a constant of the type
+      value = o.primitive + "<" + args.back() + ">", args.pop_back();
+    else
+      value = o.primitive;
+    value += "(";
     for (size_t i = skip; i < args.size(); ++i) value += (i > skip ? ", " : "") + args[i];
     value += ")";
     // the horizontal reductions give a number

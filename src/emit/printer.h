@@ -21,7 +21,7 @@ struct Dialect {
   std::string_view procedure = "static void";                        ///< what a procedure's definition begins with
   std::string_view apart = "static __attribute__((noinline)) void";  ///< ... where Proc::apart
   std::string_view infinity = "__builtin_inff()", nan = "__builtin_nanf(\"\")";
-  bool keeps = true;           ///< false: values need no vf_keep to stay in registers
+  bool keeps = true;           ///< false: compilers need not be told what to keep in registers (vf_keep, reload)
   bool shared_locals = false;  ///< CUDA: local buffers are a warp's part of shared memory
   bool threads_copy = false;   ///< CUDA: the loops of a packing are dealt out to the grid, its innermost one to a block's threads
 };

@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -49,6 +50,7 @@ class Tile {
     Body body;
     std::map<std::string, Value> values;
     std::map<std::string, int> pointers;
+    std::set<std::string> forgotten;  ///< what earlier steps of a reduction loaded here and did not keep
     int var = -1;
   };
 
@@ -56,7 +58,8 @@ class Tile {
   Builder& b_;
   const TileParams& params_;
   const TileVariant& v_;
-  const int n_axes_, W_, vec_;
+  const int n_axes_, W_;
+  int vec_;  ///< the plan's vector axis; past a reduction along it, the one along which its results are finished
   bool vec_reduced_ = false;
   int active_ = 0;  ///< active lanes of a reduced vector axis at this step (0 = all)
   std::vector<Point> points_;
@@ -200,6 +203,8 @@ class Tile {
   int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
 
   void finish_accumulators();
+  /// Accumulators of a reduced vector axis become vectors of results along NestPlan::finish_axis, a lane each.
+  void finish_rows();
 };
 
 }  // namespace rgen::lower

@@ -1,5 +1,6 @@
 // The reduction of a tile: accumulators, loops, multiply-adds, and what follows across copies and lanes.
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/error.h"
@@ -126,7 +127,12 @@ void Tile::body() {
       std::erase_if(made_, [&](const auto& m) { return m.first.second == p.number; });
   }
   // keeping what only a later step might use would take the registers that the accumulators need
-  if (!c_.plan.window && c_.nest.has_reduction()) std::erase_if(scope().values, [&](const auto& v) { return !before.count(v.first); });
+  if (!c_.plan.window && c_.nest.has_reduction())
+    std::erase_if(scope().values, [&](const auto& v) {
+      const bool forget = !before.count(v.first);
+      if (forget && v.first.find("|m") != std::string::npos) scope().forgotten.insert(v.first);
+      return forget;
+    });
 }
 
 const ir::Binary* Tile::product(const ExprPtr& e) {
@@ -184,7 +190,64 @@ void Tile::accumulate_group(int acc) {
   assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});
 }
 
+void Tile::finish_rows() {
+  const size_t axis = size_t(c_.plan.finish_axis);
+  std::vector<Point> vectors;
+  std::vector<std::vector<Value>> results;  // per vector, of each statement
+  for (const Point& first : points_) {
+    if (first.offset[axis] % W_ != 0) continue;
+    const int lanes = int(std::min<int64_t>(W_, v_.size[axis] - first.offset[axis]));
+    const int rows = int(std::bit_ceil(unsigned(lanes)));
+    vectors.push_back({first.offset, lanes, int(vectors.size())});
+    results.emplace_back();
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none) {
+        results.back().emplace_back();
+        continue;
+      }
+      const bool integer = integer_sum(s);
+      const int r = b_.reg("rows", integer, rows);
+      for (const Point& p : points_) {
+        bool same = true;
+        for (size_t a = 0; a < p.offset.size(); ++a) same &= a == axis || p.offset[a] == first.offset[a];
+        const int64_t row = p.offset[axis] - first.offset[axis];
+        if (same && row >= 0 && row < lanes) put({Op{"copy", r, true, {Reg{r, int(row)}, Reg{accumulators_.at({int(i), p.number, 0})}}}});
+      }
+      for (int row = lanes; row < rows; ++row) put({Op{integer ? "vi_set" : "vf_set", r, true, {Reg{r, row}, 0.0}}});
+      results.back().push_back({Reg{b_.reg("v", integer)}, integer});
+      const std::string op = horizontal(s.reduce, integer).substr(4);  // vf_hsum → vf_rows_sum
+      put({Op{(integer ? "vi_rows_" : "vf_rows_") + op, std::get<Reg>(results.back().back().arg).id, false, {Reg{r}, Int(rows)}}});
+    }
+  }
+  vec_ = c_.plan.finish_axis, vec_reduced_ = false;
+  points_ = std::move(vectors);
+  made_.clear();
+  for (const Point& p : points_) {
+    point_ = &p;
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none) continue;
+      const Value& v = results[size_t(p.number)][i];
+      made_[{s.tensor, p.number}] = v;
+      if (s.store) store(s, v);
+    }
+  }
+}
+
 void Tile::finish_accumulators() {
+  // pairwise over the independent copies
+  for (const Point& p : points_)
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none) continue;
+      for (int64_t half = 1; half < copies_; half *= 2)
+        for (int64_t u = 0; u + half < copies_; u += 2 * half) {
+          const int x = accumulators_.at({int(i), p.number, u}), y = accumulators_.at({int(i), p.number, u + half});
+          assign(x, combine(s.reduce, integer_sum(s)), {Reg{x}, Reg{y}});
+        }
+    }
+  if (c_.plan.finish_axis >= 0) return finish_rows();
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
@@ -192,12 +255,6 @@ void Tile::finish_accumulators() {
       if (s.reduce == ir::ReduceOp::none) continue;
       const bool integer = integer_sum(s);
       const int acc = accumulators_.at({int(i), p.number, 0});
-      // pairwise over the independent copies, then across the lanes
-      for (int64_t half = 1; half < copies_; half *= 2)
-        for (int64_t u = 0; u + half < copies_; u += 2 * half) {
-          const int x = accumulators_.at({int(i), p.number, u}), y = accumulators_.at({int(i), p.number, u + half});
-          assign(x, combine(s.reduce, integer), {Reg{x}, Reg{y}});
-        }
       if (vec_reduced_ && vector_code()) assign(acc, horizontal(s.reduce, integer), {Reg{acc}});
       Value v{Reg{acc}, integer};
       const Addressing m = v_.first && v_.last ? Addressing{} : statement_addressing(s, c_.accumulator[i]);

@@ -204,7 +204,15 @@ class Constructor {
     std::vector<int64_t> tried;
     // products want rows to reuse what they stream; rows alone stay smallest in the nearest cache
     const bool products = std::any_of(g.nests.begin(), g.nests.end(), [&](const Nest& n) { return nest_facts(program_, n).products > 0; });
-    for (int64_t size : products ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16}) {
+    std::vector<int64_t> sizes = products ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16};
+    if (products && profile_.levels.size() > 2) {  // between them: where tile buffers leave the second cache to what is streamed past them
+      double row_bytes = 0;
+      for (int t : g.local) row_bytes += tensor_bytes(program_[t]);
+      for (size_t k = 0; k < g.shared.size(); ++k) row_bytes /= double(g.nests[0].axes[size_t(g.shared[k][0])].extent);
+      const auto rows = int64_t(0.25 * double(profile_.levels[1].capacity_bytes) / std::max(1.0, row_bytes));
+      if (rows > 16 && rows < 128) sizes.push_back(rows);
+    }
+    for (int64_t size : sizes) {
       const int64_t equal = Blocking(extent, 1, size).hi;
       if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
       tried.push_back(equal);

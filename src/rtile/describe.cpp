@@ -59,6 +59,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   for (const Operand& o : p.operands)
     operands[program[o.access.tensor].name] = std::string(name(o.placement)) + (o.transposed ? ", transposed" : "");
   j["operands"] = std::move(operands);
+  if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
   json parallel = json::array();
   for (const Parallel& x : p.parallel) parallel.push_back({{"axis", n.axes[size_t(x.axis)].name}, {"parts", x.parts}});
@@ -139,6 +140,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
           << (n.axes[size_t(l.axis)].reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent));
       }
       for (const Parallel& x : p.parallel) o << "; " << x.parts << " tasks along " << n.axes[size_t(x.axis)].name;
+      if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed)
           o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement));

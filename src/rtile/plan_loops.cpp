@@ -144,7 +144,6 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
       const int a = order[i];
       const Blocking& t = p.tile[size_t(a)];
       if (t.blocks == 1) continue;
-      int64_t blocks = 1;
       const auto bytes = [&](int64_t n) {
         e[size_t(a)] = std::min(extent(a), n * t.size());
         double sum = 0;
@@ -154,7 +153,11 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
                                    k < facts_.reads && p.operands[k].placement == Placement::prepack);
         return sum;
       };
-      while (blocks < t.blocks && bytes(blocks + 1) <= double(tile_bytes)) ++blocks;
+      int64_t blocks = 1;
+      for (int64_t more = t.blocks; blocks < more;) {  // the most that fit
+        const int64_t middle = blocks + (more - blocks + 1) / 2;
+        bytes(middle) <= double(tile_bytes) ? blocks = middle : more = middle - 1;
+      }
       if (blocks < t.blocks) {
         blocks = ceil_div(t.blocks, ceil_div(t.blocks, blocks));
         if (blocks > 1 && blocks < t.blocks) tiles.push_back({a, blocks});

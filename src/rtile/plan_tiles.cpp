@@ -83,6 +83,7 @@ void Planner::consider(const NestPlan& tile) {
   if (registers_needed(nest_, facts_, tile) > registers && points(tile) > 1) return;
   NestPlan p = tile;
   unroll(p);
+  p.finish_axis = finish_axis(p);
   score(p);
   // neighbouring steps of an unrolled window share loads, if the registers hold them
   const bool unrolled =
@@ -135,6 +136,20 @@ int64_t Planner::points(const NestPlan& p) const {
   int64_t n = 1;
   for (int a : outputs_) n *= p.tile[size_t(a)].hi;
   return n;
+}
+
+int Planner::finish_axis(const NestPlan& p) const {
+  if (gpu() || p.lanes == 1 || !reduced(p.vec)) return -1;
+  int best = -1;
+  for (int f : outputs_) {
+    if (p.tile[size_t(f)].hi < 2 || (best >= 0 && p.tile[size_t(f)].hi <= p.tile[size_t(best)].hi)) continue;
+    if (std::all_of(facts_.operands.begin(), facts_.operands.end(), [&](const auto& o) {
+          const int64_t stride = o.coef[size_t(f)];
+          return o.inner || (o.affine && (stride == 1 || (stride == 0 && !o.is_store)));
+        }))
+      best = f;
+  }
+  return best;
 }
 
 void Planner::unroll(NestPlan& p) const {

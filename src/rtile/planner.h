@@ -81,6 +81,8 @@ class Planner {
   bool fits_tiles(const NestPlan& p) const;
   int64_t points(const NestPlan& p) const;
   void unroll(NestPlan& p) const;
+  /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
+  int finish_axis(const NestPlan& p) const;
 
   // ---- loops around the tile, threads ----
   void enumerate_loops(const NestPlan& base);

@@ -128,6 +128,7 @@ struct NestPlan {
   bool offset_a = false;                   ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
   std::shared_ptr<const Staging> staging;  ///< form staged
   Operands operands;                       ///< the distinct accesses of the nest
+  int finish_axis = -1;                    ///< ≥ 0: sums of a reduced vector axis are finished and stored as vectors along this axis
   int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
   bool stream = false;                     ///< f32 results go past the caches: they would leave them before anyone reads them
   bool guarded = false;                    ///< some direct access can leave its tensor: border tiles take a guarded copy of the code

@@ -112,7 +112,10 @@ class Counter {
     w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
     const bool vec_reduced = reduced(size_t(plan_.vec));
     const double inner = points_ * steps_ * calls_;  // points of the whole nest, in vectors
-    const double outer = points_ * calls_ / chunks_;
+    // vectors of results per point: 1, or what is left where a reduced vector axis' results are finished side by side
+    const double side = plan_.finish_axis >= 0 ? axes_[size_t(plan_.finish_axis)].mean : 1;
+    const double finished = std::ceil(side / plan_.lanes) / side;
+    const double outer = points_ * calls_ / chunks_ * (plan_.finish_axis >= 0 ? finished : 1);
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
       if (reduced(a)) iterations *= axes_[a].trips;
@@ -139,7 +142,8 @@ class Counter {
       }
       bool uses_reduced = false;
       for (size_t a = 0; a < n_; ++a) uses_reduced |= reduced(a) && o.coef[a] != 0;
-      const double n = o.inner ? distinct(o) * (uses_reduced ? iterations : 1) * calls_ : distinct(o) * calls_ / chunks_;
+      double n = o.inner ? distinct(o) * (uses_reduced ? iterations : 1) * calls_ : distinct(o) * calls_ / chunks_;
+      if (!o.inner && plan_.finish_axis >= 0 && o.coef[size_t(plan_.finish_axis)] != 0) n *= finished;
       if (!o.affine || stride == 0 || stride == 1 || scalar) {
         loads += n;
         if (!o.affine) extra += 10 * n;
@@ -190,8 +194,15 @@ class Counter {
     const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
     if (spilled > 0) loads += spilled * iterations * calls_, stores += spilled * iterations * calls_;
     const double reductions = nest_.has_reduction() && vec_reduced ? points_ * calls_ : 0;  // across the lanes
-    function("shuffle", 4 * reductions), function("add", 4 * reductions);
-    ops += 10 * reductions;
+    if (plan_.finish_axis >= 0) {  // a tree of pairs, two shuffles each, then the levels that are left of it
+      const double rows = std::min(side, double(plan_.lanes)), levels = std::log2(plan_.lanes / rows);
+      const double folds = reductions * (1 + (levels - 1) / rows);
+      function("shuffle", 2 * folds), function("add", folds);
+      ops += 3 * folds;
+    } else {
+      function("shuffle", 4 * reductions), function("add", 4 * reductions);
+      ops += 10 * reductions;
+    }
     w_.loads = loads, w_.stores = stores;
     w_.instructions = loads + stores + ops + 3 * iterations * calls_ + 30 * calls_;
     const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;

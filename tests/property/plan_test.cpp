@@ -117,7 +117,8 @@ bool same_but_names(const json& a, const json& b, std::map<std::string, std::str
     if (tensors) {
       for (auto p = x->begin(), q = y->begin(); p != x->end(); ++p, ++q)
         if (q == y->end() || p.value() != q.value()) return false;
-    } else if (x.key() == "axis" || x.key() == "stored_along" || (x.key() == "name" && a.contains("extent"))) {
+    } else if (x.key() == "axis" || x.key() == "stored_along" || x.key() == "finished_along" ||
+               (x.key() == "name" && a.contains("extent"))) {
       const auto known = axes.emplace(x->get<std::string>(), y->get<std::string>()).first;
       if (known->second != y->get<std::string>()) return false;
     } else if (!same_but_names(*x, *y, axes)) {

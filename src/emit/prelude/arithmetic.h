@@ -59,6 +59,72 @@ INLINE vi vi_abs(vi a) {
   return (vi)((vu)(a ^ sign) - (vu)sign);
 }
 
+//@ fold_rows
+/// Lane i: all lanes of r[i] combined by `op` in tree order, neighbours first; n is a power of two, and lanes repeat every n.
+template <int n, class V, class Op>
+INLINE V fold_rows(const V* r, Op op) {
+  if constexpr (n == 1)
+    return r[0];
+  else
+    return fold_step<n / 2>(fold_rows<n / 2>(r, op), fold_rows<n / 2>(r + n / 2, op), op);
+}
+//@ fold_rest
+/// Blocks of n lanes combined.
+template <int n, class V, class Op>
+INLINE V fold_rest(V v, Op op) {
+  if constexpr (n < int(sizeof(V) / 4))
+    return fold_rest<2 * n>(fold_step<n>(v, v, op), op);
+  else
+    return v;
+}
+//@ vf_rows_sum
+template <int n>
+INLINE vf vf_rows_sum(const vf* r) {
+  const auto op = [](vf a, vf b) { return a + b; };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
+//@ vf_rows_prod
+template <int n>
+INLINE vf vf_rows_prod(const vf* r) {
+  const auto op = [](vf a, vf b) { return a * b; };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
+//@ vf_rows_max
+template <int n>
+INLINE vf vf_rows_max(const vf* r) {
+  const auto op = [](vf a, vf b) { return vf_max(a, b); };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
+//@ vf_rows_min
+template <int n>
+INLINE vf vf_rows_min(const vf* r) {
+  const auto op = [](vf a, vf b) { return vf_min(a, b); };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
+//@ vi_rows_sum
+template <int n>
+INLINE vi vi_rows_sum(const vi* r) {
+  const auto op = [](vu a, vu b) { return a + b; };
+  return (vi)fold_rest<n>(fold_rows<n>((const vu*)r, op), op);
+}
+//@ vi_rows_prod
+template <int n>
+INLINE vi vi_rows_prod(const vi* r) {
+  const auto op = [](vu a, vu b) { return a * b; };
+  return (vi)fold_rest<n>(fold_rows<n>((const vu*)r, op), op);
+}
+//@ vi_rows_max
+template <int n>
+INLINE vi vi_rows_max(const vi* r) {
+  const auto op = [](vi a, vi b) { return vi_max(a, b); };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
+//@ vi_rows_min
+template <int n>
+INLINE vi vi_rows_min(const vi* r) {
+  const auto op = [](vi a, vi b) { return vi_min(a, b); };
+  return fold_rest<n>(fold_rows<n>(r, op), op);
+}
 //@ vf_hsum
 INLINE float vf_hsum(vf v) {
   return fold(v, [](vf a, vf b) { return a + b; })[0];

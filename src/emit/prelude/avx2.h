@@ -191,6 +191,17 @@ INLINE vi vi_from_vf_rne(vf a) {  // the conversion gives INT32_MIN to all it ca
 //@ vf_from_vi
 INLINE vf vf_from_vi(vi a) { return (vf)_mm256_cvtepi32_ps((__m256i)a); }
 
+//@ fold_step
+/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined.
+template <int s, class V, class Op>
+INLINE V fold_step(V a, V b, Op op) {
+  if constexpr (s == 1)
+    return op(__builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14), __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15));
+  else if constexpr (s == 2)
+    return op(__builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13), __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15));
+  else
+    return op(__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11), __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15));
+}
 //@ fold
 /// All lanes combined by `op` in tree order: 4 apart, 2, 1.
 template <class V, class Op>

@@ -267,6 +267,23 @@ INLINE mantissa_exponent split_exponent(vf x) {
 //@ vf_log
 INLINE vf vf_log(vf x) { return log_unchecked(x); }
 
+//@ fold_step
+/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined.
+template <int s, class V, class Op>
+INLINE V fold_step(V a, V b, Op op) {
+  if constexpr (s == 1)
+    return op(__builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+              __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
+  else if constexpr (s == 2)
+    return op(__builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+              __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
+  else if constexpr (s == 4)
+    return op(__builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+              __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
+  else
+    return op(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+              __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));
+}
 //@ fold
 /// All lanes combined by `op` in tree order: 8 apart, 4, 2, 1.
 template <class V, class Op>

@@ -32,6 +32,9 @@ INLINE void parallel_for(const rgen_threads* t, int64_t n, void (*task)(void* ar
   for (int64_t i = 0; i < n; ++i) task(arg, i);
 }
 
+//@ reload
+/// What follows loads again: values that a compiler remembers would take the registers of the sums.
+INLINE void reload() { __asm__ volatile("" ::: "memory"); }
 //@ prefetch_l1
 INLINE void prefetch_l1(const void* p) { __builtin_prefetch(p, 0, 3); }
 //@ prefetch_l2

@@ -144,6 +144,15 @@ INLINE vf fma_residual(vf a, vf b, vf c) {
   return __builtin_convertvector(__builtin_convertvector(a, vd) * __builtin_convertvector(b, vd) + __builtin_convertvector(c, vd), vf);
 }
 
+//@ fold_step
+/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined.
+template <int s, class V, class Op>
+INLINE V fold_step(V a, V b, Op op) {
+  if constexpr (s == 1)
+    return op(__builtin_shufflevector(a, b, 0, 4, 2, 6), __builtin_shufflevector(a, b, 1, 5, 3, 7));
+  else
+    return op(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
+}
 //@ fold
 /// All lanes combined by `op` in tree order: 2 apart, 1.
 template <class V, class Op>

@@ -156,6 +156,35 @@ static void check_groups(Guarded& memory) {
     EACH_LANE("load_group_n", vi_load_group_n(memory.end() - 4 * n, opaque(n)), i < n ? bytes_at(memory.end() - 4 * n + 4 * i, 4) : 0)
 }
 
+template <int n>
+static void check_rows() {
+  vf a[kLanes];
+  vi b[kLanes];
+  float sum[kLanes], prod[kLanes], most[kLanes], least[kLanes];
+  int32_t bits[kLanes], product[kLanes], top[kLanes], bottom[kLanes];
+  for (int r = 0; r < n; ++r) {
+    for (int i = 0; i < kLanes; ++i) a[r][i] = float((r * 7 + i * 5) % 11 - 5), b[r][i] = (r * 1000003 + i * 7919) * 65537;
+    sum[r] = 0, prod[r] = 1, most[r] = least[r] = a[r][0], bits[r] = 0, product[r] = 1, top[r] = bottom[r] = b[r][0];
+    for (int i = 0; i < kLanes; ++i) {  // whole numbers, exact in any order
+      sum[r] += a[r][i], prod[r] *= i < 3 ? a[r][i] : 1;
+      most[r] = a[r][i] > most[r] ? a[r][i] : most[r], least[r] = a[r][i] < least[r] ? a[r][i] : least[r];
+      bits[r] = int32_t(uint32_t(bits[r]) + uint32_t(b[r][i])), product[r] = int32_t(uint32_t(product[r]) * uint32_t(b[r][i]));
+      top[r] = b[r][i] > top[r] ? b[r][i] : top[r], bottom[r] = b[r][i] < bottom[r] ? b[r][i] : bottom[r];
+    }
+  }
+  EACH_LANE("rows sum", vf_rows_sum<n>(a), sum[i % n])
+  EACH_LANE("rows max", vf_rows_max<n>(a), most[i % n])
+  EACH_LANE("rows min", vf_rows_min<n>(a), least[i % n])
+  EACH_LANE("vi rows sum", vi_rows_sum<n>(b), bits[i % n])
+  EACH_LANE("vi rows prod", vi_rows_prod<n>(b), product[i % n])
+  EACH_LANE("vi rows max", vi_rows_max<n>(b), top[i % n])
+  EACH_LANE("vi rows min", vi_rows_min<n>(b), bottom[i % n])
+  for (int r = 0; r < n; ++r)
+    for (int i = 3; i < kLanes; ++i) a[r][i] = 1;
+  EACH_LANE("rows prod", vf_rows_prod<n>(a), prod[i % n])
+  if constexpr (n < kLanes) check_rows<2 * n>();
+}
+
 static void check_transpose() {
   vf a[kLanes], b[kLanes];
   vi c[kLanes], d[kLanes];
@@ -199,6 +228,7 @@ int main() {
   Guarded memory;
   check_groups(memory);
   check_transpose();
+  check_rows<1>();
   check_parallel_for();
   prefetch_l1(memory.begin() - 1);  // a prefetch of what cannot be read is no error
   prefetch_l2(memory.end());
