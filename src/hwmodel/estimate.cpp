@@ -55,6 +55,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
   e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;
   // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
   Overlap o{e.compute_us, 0, "compute"};
+  double cubes = 0;  // of transfers between caches: two resources of equal length take a quarter longer than one
   e.level_us.reserve(p.levels.size());
   for (size_t i = 0; i < p.levels.size(); ++i) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
@@ -63,7 +64,9 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
     e.level_us.push_back(transfer + first_misses);
     o.transfer(transfer, first_misses, level);
+    if (i > 0) cubes += std::pow(transfer * (1 - level.overlap), 3);
   }
+  o.longest = std::max(o.longest, std::cbrt(std::pow(e.compute_us, 3) + cubes));
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = o.longest + o.exposed + e.overhead_us;
   e.bound = w.workers > 1 && e.overhead_us > o.longest + o.exposed ? "parallel" : o.bound;

@@ -4,7 +4,6 @@
 #pragma once
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -50,7 +49,6 @@ class Tile {
     Body body;
     std::map<std::string, Value> values;
     std::map<std::string, int> pointers;
-    std::set<std::string> forgotten;  ///< what earlier steps of a reduction loaded here and did not keep
     int var = -1;
   };
 
@@ -176,6 +174,8 @@ class Tile {
 
   static const ir::Binary* product(const ExprPtr& e);
 
+  /// Does a step of the reduction read again what another step has read for a neighbouring point?
+  bool slides() const;
   void accumulate(const Statement& s, int acc);
   /// Zero in the lanes past the end of a reduced vector axis, as the loads of its last vector leave them.
   bool zero_beyond(const ir::Expr& e) const;

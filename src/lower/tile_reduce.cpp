@@ -114,6 +114,7 @@ void Tile::body() {
   std::set<std::string> before;
   if (!c_.plan.window)
     for (const auto& [key, value] : scope().values) before.insert(key);
+  if (!c_.plan.window && slides()) effect("reload", {});  // else the compiler would keep what this step does not
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
@@ -127,12 +128,17 @@ void Tile::body() {
       std::erase_if(made_, [&](const auto& m) { return m.first.second == p.number; });
   }
   // keeping what only a later step might use would take the registers that the accumulators need
-  if (!c_.plan.window && c_.nest.has_reduction())
-    std::erase_if(scope().values, [&](const auto& v) {
-      const bool forget = !before.count(v.first);
-      if (forget && v.first.find("|m") != std::string::npos) scope().forgotten.insert(v.first);
-      return forget;
+  if (!c_.plan.window && c_.nest.has_reduction()) std::erase_if(scope().values, [&](const auto& v) { return !before.count(v.first); });
+}
+
+bool Tile::slides() const {
+  return std::any_of(c_.plan.operands.begin(), c_.plan.operands.end(), [&](const Operand& o) {
+    return std::any_of(o.access.index.begin(), o.access.index.end(), [&](const ir::Index& i) {
+      bool by_tile = false, by_reduction = false;
+      for (const ir::Index::Term& t : i.terms) is_output(t.axis) ? by_tile |= v_.size[size_t(t.axis)] > 1 : by_reduction = true;
+      return by_tile && by_reduction;
     });
+  });
 }
 
 const ir::Binary* Tile::product(const ExprPtr& e) {

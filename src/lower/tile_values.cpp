@@ -50,10 +50,6 @@ Value Tile::pure(const std::string& name, bool integer, std::vector<Arg> args, c
   }
   for (size_t d = 0; d < scopes_.size(); ++d)
     if (const auto it = scopes_[d].values.find(key.str()); it != scopes_[d].values.end()) return it->second;
-  if (scopes_[depth].forgotten.count(key.str())) {  // else the compiler would keep it after all
-    scopes_[depth].body.push_back({Op{"reload", -1, false, {}}});
-    scopes_[depth].forgotten.clear();
-  }
   const int r = define_reg(depth, hint, integer, name, std::move(args));
   reg_depth_[r] = depth;
   const Value v{Reg{r}, integer};

@@ -28,7 +28,7 @@ Planner::Planner(const Nest& nest, const PlanContext& c)
       contraction_(contraction(nest)),
       alone_(c) {
   alone_.threads = 1, alone_.sharers = 1;
-  std::fill(alone_.home.begin(), alone_.home.end(), 0);
+  if (contraction_) std::fill(alone_.home.begin(), alone_.home.end(), 0);  // loops bring its operands near; others' pass by once
   W_ = c.profile.vector_bits / 32;
   if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
   if (!fma_) throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");
