@@ -22,6 +22,8 @@ double register_conflict_ns(const Atom& atom, const Profile& p) {
   return 0.25 * instructions / (p.gpu.schedulers * p.ghz);
 }
 
+double cube(double x) { return x * x * x; }
+
 /// Throughput of the instructions, and a dependency chain beside it.
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // multiply-adds and the vector functions compete for the same ports
@@ -32,9 +34,8 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   const double issue = w.instructions / (p.issue_width * p.ghz);
   // resources used near their limits at the same time get in each other's way: a smooth maximum (at most 2 of them: +12 %)
   double sum = 0;
-  for (double t : {vector_ns, loads, stores, issue, chain_ns})
-    if (t > 0) sum += std::pow(t, 6);
-  return std::pow(sum, 1.0 / 6);
+  for (double t : {vector_ns, loads, stores, issue, chain_ns}) sum += cube(t) * cube(t);
+  return std::cbrt(std::sqrt(sum));
 }
 
 /// The longest of computing and the levels, of each what its coefficient lets overlap with the rest; and the sum of what it does not.
@@ -64,9 +65,9 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
     e.level_us.push_back(transfer + first_misses);
     o.transfer(transfer, first_misses, level);
-    if (i > 0) cubes += std::pow(transfer * (1 - level.overlap), 3);
+    if (i > 0) cubes += cube(transfer * (1 - level.overlap));
   }
-  o.longest = std::max(o.longest, std::cbrt(std::pow(e.compute_us, 3) + cubes));
+  o.longest = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = o.longest + o.exposed + e.overhead_us;
   e.bound = w.workers > 1 && e.overhead_us > o.longest + o.exposed ? "parallel" : o.bound;

@@ -229,7 +229,8 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
   // window, everything that the innermost reduced axis passes over
   int64_t live = vec_reduced && facts.products > 0 ? 2 : 1;  // compilers that see every register taken load operands again instead
-  const std::vector<int> order = plan.point_axes(nest);
+  std::vector<int> order;
+  if (vec_reduced) order = plan.point_axes(nest);
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
@@ -248,8 +249,8 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
     for (size_t a = 0; a < nest.axes.size(); ++a) invariant &= !nest.axes[a].reduced || o.coef[a] == 0;
     if (invariant) {
       mine = 1;
-      for (int a : order)
-        if (o.coef[size_t(a)] != 0) mine *= plan.tile[size_t(a)].hi;
+      for (size_t a = 0; a < nest.axes.size(); ++a)
+        if (o.coef[a] != 0) mine *= plan.tile[a].hi;
     }
     if (plan.window) {
       const int last = plan.reduce_order.back();

@@ -60,7 +60,7 @@ void Planner::enumerate_tiles(const Start& s) {
         q.tile[size_t(a)] = Blocking(extent(a), 1, u);
         consider(q);
         // a second axis where the first is whole; along a reduced vector axis products need two to reuse both factors
-        const bool square = reduced(vec) && facts_.products > 0;
+        const bool square = !gpu() && reduced(vec) && facts_.products > 0;
         if (u != extent(a) && !square) continue;
         for (int b : others) {
           if (b == a) continue;

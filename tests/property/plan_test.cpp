@@ -153,8 +153,13 @@ TEST_CASE("tiles respect vectors, registers, lines and threads") {
 }
 
 TEST_CASE("candidates are ranked by their estimates, and none is faster than the limit") {
-  for (const auto& program : workloads()) {
-    const auto candidates = rtile::construct(*program, hw::load_profile("zen5"), {1, 10});
+  const hw::Profile profile = hw::load_profile("zen5");
+  auto programs = workloads();
+  const auto odd = test::programs_in(RGEN_SOURCE_DIR "/bench/shapes/odd.json");
+  REQUIRE(odd.size() == 300);
+  programs.insert(programs.end(), odd.begin(), odd.end());
+  for (const auto& program : programs) {
+    const auto candidates = rtile::construct(*program, profile, {1, 10});
     INFO(program->name);
     CHECK(std::is_sorted(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.estimate.us < b.estimate.us; }));
     for (const rtile::Candidate& c : candidates) CHECK(c.estimate.us >= c.limit_us);
