@@ -229,21 +229,18 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
   // window, everything that the innermost reduced axis passes over
   int64_t live = vec_reduced && facts.products > 0 ? 2 : 1;  // compilers that see every register taken load operands again instead
-  std::vector<int> order;
-  if (vec_reduced) order = plan.point_axes(nest);
+  const std::vector<int> order = plan.point_axes(nest);
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
-    int64_t mine = o.coef[size_t(plan.vec)] != 0 && !vec_reduced ? plan.tile[size_t(plan.vec)].hi : 1;
-    if (vec_reduced) {  // vectors that an axis further out comes back to
-      bool again = false;
-      for (int a : order) {
-        const int64_t size = plan.tile[size_t(a)].hi;
-        if (o.coef[size_t(a)] == 0)
-          again |= size > 1;
-        else if (again)
-          mine *= size;
-      }
+    int64_t mine = 1;  // vectors that an axis further out comes back to
+    bool again = false;
+    for (int a : order) {
+      const int64_t size = plan.tile[size_t(a)].hi;
+      if (o.coef[size_t(a)] == 0)
+        again |= size > 1 && !plan.window;
+      else if (again || a == plan.vec)
+        mine *= size;
     }
     bool invariant = nest.has_reduction() && !o.is_store;  // read once before the reduction
     for (size_t a = 0; a < nest.axes.size(); ++a) invariant &= !nest.axes[a].reduced || o.coef[a] == 0;

@@ -47,10 +47,9 @@ std::vector<int> NestPlan::point_axes(const Nest& nest) const {
   std::vector<int> axes;
   for (int a = 0; a < int(nest.axes.size()); ++a)
     if (!nest.axes[size_t(a)].reduced && a != vec) axes.push_back(a);
-  if (nest.axes[size_t(vec)].reduced)
+  if (!tiled() && form != AtomForm::staged && lanes < 32)  // a GPU's compiler orders for itself
     std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return tile[size_t(a)].hi > tile[size_t(b)].hi; });
-  else
-    axes.push_back(vec);
+  if (!nest.axes[size_t(vec)].reduced) axes.push_back(vec);
   return axes;
 }
 

@@ -140,8 +140,8 @@ struct NestPlan {
   int64_t column_tiles() const { return tile[size_t(vec)].hi / staging->warp_columns; }
   int64_t k_steps(const Nest& nest) const;
   bool tiled() const { return form == AtomForm::matrix || form == AtomForm::warp; }
-  /// The output axes in the order in which the points of a register tile are walked, outermost first; a vectorised one is innermost. Where
-  /// vectors lie along the reduction the longest is outermost, so that the shorter side of the tile waits in registers.
+  /// The output axes in the order in which the points of a register tile are walked, outermost first: the longest side outermost, so that
+  /// what waits in registers is the shorter one's; a vectorised axis innermost.
   std::vector<int> point_axes(const Nest& nest) const;
   /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
   std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;

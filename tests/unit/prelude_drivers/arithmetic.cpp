@@ -163,7 +163,8 @@ static void check_rows() {
   float sum[kLanes], prod[kLanes], most[kLanes], least[kLanes];
   int32_t bits[kLanes], product[kLanes], top[kLanes], bottom[kLanes];
   for (int r = 0; r < n; ++r) {
-    for (int i = 0; i < kLanes; ++i) a[r][i] = float((r * 7 + i * 5) % 11 - 5), b[r][i] = (r * 1000003 + i * 7919) * 65537;
+    for (int i = 0; i < kLanes; ++i)
+      a[r][i] = float((r * 7 + i * 5) % 11 - 5), b[r][i] = int32_t((uint32_t(r) * 1000003u + uint32_t(i) * 7919u) * 65537u);
     sum[r] = 0, prod[r] = 1, most[r] = least[r] = a[r][0], bits[r] = 0, product[r] = 1, top[r] = bottom[r] = b[r][0];
     for (int i = 0; i < kLanes; ++i) {  // whole numbers, exact in any order
       sum[r] += a[r][i], prod[r] *= i < 3 ? a[r][i] : 1;
