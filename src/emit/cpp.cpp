@@ -118,7 +118,7 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
                 "the plan has vectors of " + std::to_string(loops.lanes * 32) + " bits, but C++ for arch '" + profile.arch +
                     "' with this isa is written in vectors of " + std::to_string(lanes(simd) * 32) + " bits: set /vector/bits to that",
                 profile.name);
-  Printer printer(loops);
+  Printer printer(loops, {simd});
   Emitted e;
   e.extension = ".cpp";
   e.workspace_bytes = loops.workspace_bytes;

@@ -103,7 +103,7 @@ Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& cand
   const LoopProgram loops = lower::lower(program, *candidate.program);
   if (loops.lanes != lanes(Simd::cuda))
     throw Error(ErrorCode::unsupported, "CUDA kernels are written for warps of 32: set /vector/bits to 1024", profile.name);
-  Dialect dialect;
+  Dialect dialect{Simd::cuda};
   dialect.integer = narrow_indices(loops) ? "int" : "int64_t";
   dialect.procedure = dialect.apart = "INLINE void";
   dialect.infinity = "__int_as_float(0x7f800000)", dialect.nan = "__int_as_float(0x7fffffff)";

@@ -31,12 +31,20 @@ std::string_view c_type(DType t) {
 }
 
 std::string identifier(const std::string& s) {
+  // keywords and alternative tokens of C++ ([lex.key], [lex.digraph]); what preambles and entries use
+  // clang-format off
   static const std::set<std::string> taken = {
-      "alignas", "and",      "asm",      "auto",   "bool",  "break",    "case",   "catch",     "char",    "class",    "const",  "continue",
-      "default", "delete",   "do",       "double", "else",  "enum",     "extern", "false",     "float",   "for",      "goto",   "if",
-      "inline",  "int",      "long",     "new",    "not",   "operator", "or",     "return",    "short",   "signed",   "sizeof", "static",
-      "struct",  "switch",   "template", "this",   "throw", "true",     "try",    "typedef",   "union",   "unsigned", "using",  "virtual",
-      "void",    "volatile", "while",    "xor",    "t",     "args",     "dims",   "workspace", "threads", "vf",       "vi",     "tensors"};
+      "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
+      "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast", "consteval",
+      "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit",
+      "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
+      "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+      "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+      "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+      "volatile", "wchar_t", "while", "xor", "xor_eq",
+      "t", "args", "dims", "workspace", "threads", "tensors", "vf", "vi", "vu", "INLINE", "int8_t", "uint8_t", "uint16_t", "int32_t",
+      "uint32_t", "int64_t", "uint64_t", "size_t", "blockIdx", "threadIdx", "blockDim", "gridDim", "kWarpBytes"};
+  // clang-format on
   std::string r;
   for (char c : s) r += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   if (r.empty() || std::isdigit(static_cast<unsigned char>(r[0]))) r = "_" + r;
@@ -70,9 +78,9 @@ std::string head_comment(const std::string& compile, const ir::TensorProgram& pr
 }
 
 Printer::Printer(const LoopProgram& p, const Dialect& dialect) : p_(p), dialect_(dialect) {
-  std::map<std::string, int> seen;
-  for (const Buffer& b : p.buffers) buffer_names_.push_back(unique(seen, identifier(b.name)));
-  for (const Proc& q : p.procs) proc_names_.push_back(unique(seen, identifier(q.name)));
+  std::map<std::string, int> seen = {{"task", 1}};  // a kernel's number, beside its buffers
+  for (const Buffer& b : p.buffers) buffer_names_.push_back(unique(seen, free_name(b.name)));
+  for (const Proc& q : p.procs) proc_names_.push_back(unique(seen, free_name(q.name)));
 }
 
 std::string Printer::definitions() {
@@ -104,6 +112,11 @@ std::set<int> Printer::buffers_of(int proc) const {
   return all;
 }
 
+std::string Printer::free_name(const std::string& hint) const {
+  const std::string name = identifier(hint);
+  return prelude_has(dialect_.unit, name) ? name + "_" : name;
+}
+
 std::string Printer::unique(std::map<std::string, int>& seen, const std::string& name) {
   const int n = seen[name]++;
   return n == 0 ? name : unique(seen, name + std::to_string(n));
@@ -116,7 +129,7 @@ std::ostream& Printer::line() {
 
 std::string Printer::local(std::map<int, std::string>& names, int id, const std::string& hint) {
   if (const auto it = names.find(id); it != names.end()) return it->second;
-  return names.emplace(id, unique(local_names_, identifier(hint))).first->second;
+  return names.emplace(id, unique(local_names_, free_name(hint))).first->second;
 }
 
 std::string Printer::print(const Int& i) {
@@ -211,10 +224,7 @@ void Printer::op(const Op& o) {
     // the horizontal reductions give a number
     if (o.primitive.starts_with("vf_h")) used.insert("vf_set"), value = "vf_set(" + value + ")";
     if (o.primitive.starts_with("vi_h")) used.insert("vi_set"), value = "vi_set(" + value + ")";
-    if (o.keep && dialect_.keeps) {
-      const std::string keep = integer ? "vi_keep" : "vf_keep";
-      used.insert(keep), value = keep + "(" + value + ")";
-    }
+    if (o.keep && dialect_.keeps) used.insert("keep"), value = "keep(" + value + ")";
   }
   if (o.result < 0)
     line() << value << ";\n";
@@ -402,7 +412,7 @@ void Printer::stmt(const Call& c) {
 void Printer::proc(int number) {
   const Proc& q = p_.procs[size_t(number)];
   local_names_.clear(), variables_.clear(), registers_.clear(), pointers_.clear(), local_declared_.clear();
-  local_names_["t"] = 1;
+  for (const std::string& name : proc_names_) local_names_[name] = 1;
   local_bytes_ = 0;
   out_ << "\n";
   if (!q.comment.empty()) out_ << "/// " << q.comment << "\n";

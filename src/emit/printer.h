@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emit/prelude.h"
 #include "hwmodel/profile.h"
 #include "ir/tensor_program.h"
 #include "lower/loop_program.h"
@@ -17,11 +18,12 @@ namespace rgen::emit {
 
 /// Where the dialects differ.
 struct Dialect {
+  Simd unit;                                                         ///< whose primitives are called
   std::string_view integer = "int64_t";                              ///< of indices and offsets
   std::string_view procedure = "static void";                        ///< what a procedure's definition begins with
   std::string_view apart = "static __attribute__((noinline)) void";  ///< ... where Proc::apart
   std::string_view infinity = "__builtin_inff()", nan = "__builtin_nanf(\"\")";
-  bool keeps = true;           ///< false: compilers need not be told what to keep in registers (vf_keep, reload)
+  bool keeps = true;           ///< false: compilers need not be told what to keep in registers (keep, reload)
   bool shared_locals = false;  ///< CUDA: local buffers are a warp's part of shared memory
   bool threads_copy = false;   ///< CUDA: the loops of a packing are dealt out to the grid, its innermost one to a block's threads
 };
@@ -37,7 +39,7 @@ std::string head_comment(const std::string& compile, const ir::TensorProgram& pr
 
 class Printer {
  public:
-  explicit Printer(const lower::LoopProgram& p, const Dialect& dialect = {});
+  Printer(const lower::LoopProgram& p, const Dialect& dialect);
 
   std::set<std::string> used;  ///< primitives
   int64_t warp_bytes = 0;      ///< of shared memory that a warp needs for local buffers
@@ -61,6 +63,8 @@ class Printer {
   int indent_ = 0;
   bool dealt_out_ = false, outermost_ = false;  ///< in a packing whose loops are dealt out; at its outermost loop
 
+  /// An identifier that hides no primitive.
+  std::string free_name(const std::string& hint) const;
   static std::string unique(std::map<std::string, int>& seen, const std::string& name);
   std::ostream& line();
   std::string local(std::map<int, std::string>& names, int id, const std::string& hint);

@@ -128,8 +128,8 @@ Value Tile::index_value(const ir::Index& i) {
   for (const ir::Index::Floor& f : i.floors) base = base + quasi(f.inner, f.divisor) * f.coef;
   Value v = pure("vi_set", true, {base}, "i");
   if (lane != 0 && vector_code()) {
-    const Value iota = pure("vi_iota", true, {}, "lane");
-    const Value scaled = lane == 1 ? iota : pure("mul", true, {iota.arg, pure("vi_set", true, {Int(lane)}, "c").arg}, "lane");
+    const Value iota = pure("vi_iota", true, {}, "iota");
+    const Value scaled = lane == 1 ? iota : pure("mul", true, {iota.arg, pure("vi_set", true, {Int(lane)}, "c").arg}, "iota");
     v = pure("add", true, {v.arg, scaled.arg}, "i");
   }
   return v;

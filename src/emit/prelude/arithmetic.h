@@ -59,71 +59,98 @@ INLINE vi vi_abs(vi a) {
   return (vi)((vu)(a ^ sign) - (vu)sign);
 }
 
+//@ keep
+/// The value, to be used from its register: GCC would read memory again for each of a few uses.
+template <class V>
+INLINE V keep(V v) {
+#if defined(__x86_64__)
+  __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(v));
+#endif
+  return v;
+}
+
+//@ fold_step
+/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined. Four lanes; wider units have their
+/// own.
+template <int s, class V, class Op>
+INLINE V fold_step(V a, V b, Op op) {
+  if constexpr (s == 1)
+    return op(__builtin_shufflevector(a, b, 0, 4, 2, 6), __builtin_shufflevector(a, b, 1, 5, 3, 7));
+  else
+    return op(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
+}
+//@ fold
+/// All lanes combined by `op` in tree order: 2 apart, 1. Four lanes; wider units have their own.
+template <class V, class Op>
+INLINE V fold(V v, Op op) {
+  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+  return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
+}
+//@ fold_tree
+/// Lane i: lanes of r[i] combined, in blocks of n as if a vector had n lanes.
+template <int n, class V, class Op>
+INLINE V fold_tree(const V* r, Op op) {
+  if constexpr (n == 1)
+    return r[0];
+  else
+    return fold_step<n / 2>(fold_tree<n / 2>(r, op), fold_tree<n / 2>(r + n / 2, op), op);
+}
+//@ fold_blocks
+/// Blocks of n lanes combined.
+template <int n, class V, class Op>
+INLINE V fold_blocks(V v, Op op) {
+  if constexpr (n < int(sizeof(V) / 4))
+    return fold_blocks<2 * n>(fold_step<n>(v, v, op), op);
+  else
+    return v;
+}
 //@ fold_rows
 /// Lane i: all lanes of r[i] combined by `op` in tree order, neighbours first; n is a power of two, and lanes repeat every n.
 template <int n, class V, class Op>
 INLINE V fold_rows(const V* r, Op op) {
-  if constexpr (n == 1)
-    return r[0];
-  else
-    return fold_step<n / 2>(fold_rows<n / 2>(r, op), fold_rows<n / 2>(r + n / 2, op), op);
-}
-//@ fold_rest
-/// Blocks of n lanes combined.
-template <int n, class V, class Op>
-INLINE V fold_rest(V v, Op op) {
-  if constexpr (n < int(sizeof(V) / 4))
-    return fold_rest<2 * n>(fold_step<n>(v, v, op), op);
-  else
-    return v;
+  return fold_blocks<n>(fold_tree<n>(r, op), op);
 }
 //@ vf_rows_sum
 template <int n>
 INLINE vf vf_rows_sum(const vf* r) {
-  const auto op = [](vf a, vf b) { return a + b; };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vf a, vf b) { return a + b; });
 }
 //@ vf_rows_prod
 template <int n>
 INLINE vf vf_rows_prod(const vf* r) {
-  const auto op = [](vf a, vf b) { return a * b; };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vf a, vf b) { return a * b; });
 }
 //@ vf_rows_max
 template <int n>
 INLINE vf vf_rows_max(const vf* r) {
-  const auto op = [](vf a, vf b) { return vf_max(a, b); };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vf a, vf b) { return vf_max(a, b); });
 }
 //@ vf_rows_min
 template <int n>
 INLINE vf vf_rows_min(const vf* r) {
-  const auto op = [](vf a, vf b) { return vf_min(a, b); };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vf a, vf b) { return vf_min(a, b); });
 }
 //@ vi_rows_sum
 template <int n>
 INLINE vi vi_rows_sum(const vi* r) {
-  const auto op = [](vu a, vu b) { return a + b; };
-  return (vi)fold_rest<n>(fold_rows<n>((const vu*)r, op), op);
+  return (vi)fold_rows<n>((const vu*)r, [](vu a, vu b) { return a + b; });
 }
 //@ vi_rows_prod
 template <int n>
 INLINE vi vi_rows_prod(const vi* r) {
-  const auto op = [](vu a, vu b) { return a * b; };
-  return (vi)fold_rest<n>(fold_rows<n>((const vu*)r, op), op);
+  return (vi)fold_rows<n>((const vu*)r, [](vu a, vu b) { return a * b; });
 }
 //@ vi_rows_max
 template <int n>
 INLINE vi vi_rows_max(const vi* r) {
-  const auto op = [](vi a, vi b) { return vi_max(a, b); };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vi a, vi b) { return vi_max(a, b); });
 }
 //@ vi_rows_min
 template <int n>
 INLINE vi vi_rows_min(const vi* r) {
-  const auto op = [](vi a, vi b) { return vi_min(a, b); };
-  return fold_rest<n>(fold_rows<n>(r, op), op);
+  return fold_rows<n>(r, [](vi a, vi b) { return vi_min(a, b); });
 }
 //@ vf_hsum
 INLINE float vf_hsum(vf v) {

@@ -150,17 +150,6 @@ INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, 
   return (vi)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vi_set(fill));
 }
 
-//@ vf_keep
-/// The value, to be used from its register: GCC would read memory again for each of a few uses.
-INLINE vf vf_keep(vf v) {
-  __asm__("" : "+v"(v));
-  return v;
-}
-//@ vi_keep
-INLINE vi vi_keep(vi v) {
-  __asm__("" : "+v"(v));
-  return v;
-}
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 //@ vf_max

@@ -210,17 +210,6 @@ INLINE void vi_scatter_s32(int32_t* p, int64_t stride, vi v) { scatter_bits(p, s
 //@ vi_scatter_s32_n
 INLINE void vi_scatter_s32_n(int32_t* p, int64_t stride, vi v, int n) { scatter_bits(p, stride, (__m512i)v, mask_n(n)); }
 
-//@ vf_keep
-/// The value, to be used from its register: GCC would read memory again for each of a few uses.
-INLINE vf vf_keep(vf v) {
-  __asm__("" : "+v"(v));
-  return v;
-}
-//@ vi_keep
-INLINE vi vi_keep(vi v) {
-  __asm__("" : "+v"(v));
-  return v;
-}
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 //@ vf_max

@@ -75,17 +75,6 @@ INLINE void vi_store_u8(uint8_t* p, vi v) {
   store_bytes(p, vqmovun_s16(vcombine_s16(h, h)));
 }
 
-//@ vf_keep
-/// The value, to be used from its register.
-INLINE vf vf_keep(vf v) {
-  __asm__("" : "+w"(v));
-  return v;
-}
-//@ vi_keep
-INLINE vi vi_keep(vi v) {
-  __asm__("" : "+w"(v));
-  return v;
-}
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 //@ vi_max
@@ -110,23 +99,6 @@ INLINE vi vi_select(vi cond, vi a, vi b) { return (vi)vbslq_s32((uint32x4_t)cond
 INLINE vi vi_from_vf_rne(vf a) { return (vi)vcvtnq_s32_f32((float32x4_t)a); }
 //@ vf_from_vi
 INLINE vf vf_from_vi(vi a) { return (vf)vcvtq_f32_s32((int32x4_t)a); }
-
-//@ fold_step
-/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined.
-template <int s, class V, class Op>
-INLINE V fold_step(V a, V b, Op op) {
-  if constexpr (s == 1)
-    return op(__builtin_shufflevector(a, b, 0, 4, 2, 6), __builtin_shufflevector(a, b, 1, 5, 3, 7));
-  else
-    return op(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
-}
-//@ fold
-/// All lanes combined by `op` in tree order: 2 apart, 1.
-template <class V, class Op>
-INLINE V fold(V v, Op op) {
-  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
-  return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
-}
 
 //@ vf_dpbf16 ? bf16
 INLINE vf vf_dpbf16(vf acc, vi a, vi b) {

@@ -101,11 +101,6 @@ INLINE void vi_store_u8(uint8_t* p, vi v) {
   __builtin_memcpy(p, &b, sizeof b);
 }
 
-//@ vf_keep
-/// Where vectors are the compiler's, so are its registers.
-INLINE vf vf_keep(vf v) { return v; }
-//@ vi_keep
-INLINE vi vi_keep(vi v) { return v; }
 //@ vf_fma
 /// Fused where the compiler's target has the instruction, else rounded twice.
 INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
@@ -142,23 +137,6 @@ INLINE vf vf_from_vi(vi a) { return __builtin_convertvector(a, vf); }
 INLINE vf fma_residual(vf a, vf b, vf c) {
   typedef double vd __attribute__((vector_size(32)));
   return __builtin_convertvector(__builtin_convertvector(a, vd) * __builtin_convertvector(b, vd) + __builtin_convertvector(c, vd), vf);
-}
-
-//@ fold_step
-/// Blocks of `s` lanes from a and b in turn: each is two neighbouring blocks of its vector, combined.
-template <int s, class V, class Op>
-INLINE V fold_step(V a, V b, Op op) {
-  if constexpr (s == 1)
-    return op(__builtin_shufflevector(a, b, 0, 4, 2, 6), __builtin_shufflevector(a, b, 1, 5, 3, 7));
-  else
-    return op(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
-}
-//@ fold
-/// All lanes combined by `op` in tree order: 2 apart, 1.
-template <class V, class Op>
-INLINE V fold(V v, Op op) {
-  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
-  return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
 }
 
 //@ vf_transpose
