@@ -58,6 +58,8 @@ struct NestContext {
   std::vector<int> origin;             ///< per axis: variable of the shared tile's origin, or −1
   std::vector<Location> accumulator;   ///< per inner statement: where partial sums wait between chunks (chunked reductions)
   std::string prefix;                  ///< of procedure names
+  bool contraction = false;            ///< rtile::contraction
+  bool transcendental = false;         ///< an epilogue of such functions follows the reduction
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "lower/context.h"
 #include "rtile/layout.h"
+#include "rtile/nest_facts.h"
 
 namespace rgen::lower {
 
@@ -92,6 +93,10 @@ class ProgramLowering {
 
   NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix) {
     NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
+    const auto functions = rtile::nest_facts(program_, nest).outer_functions;
+    c.contraction = rtile::contraction(nest).has_value();
+    c.transcendental = nest.has_reduction() &&
+                       std::any_of(functions.begin(), functions.end(), [](const auto& f) { return rtile::transcendental(f.first); });
     for (const rtile::Statement& s : nest.inner) {
       Location at;
       if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, s);
@@ -219,7 +224,7 @@ class ProgramLowering {
 }  // namespace
 
 LoopProgram lower(const ir::TensorProgram& program, const rtile::RProgram& plan) {
-  return ProgramLowering(plan.with_copies ? *plan.with_copies : program, plan).run();
+  return ProgramLowering(plan.planned(program), plan).run();
 }
 
 }  // namespace rgen::lower

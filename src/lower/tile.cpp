@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "lower/tile.h"
 #include "rtile/layout.h"
-#include "rtile/nest_facts.h"
 
 namespace rgen::lower {
 
@@ -114,6 +113,21 @@ bool Tile::stores_transposed(const Statement& s) const {
   return l.coef[size_t(c_.plan.store_transpose_axis)] == 1 && l.coef[size_t(vec_)] != 1;
 }
 
+int Tile::rows_along(int axis, const Point& first, int rows, bool integer, const std::function<Arg(const Point&)>& vector) {
+  const int r = b_.reg("rows", integer, rows);
+  int filled = 0;
+  for (const Point& p : points_) {
+    bool same = true;
+    for (int a = 0; a < n_axes_; ++a) same &= a == axis || p.offset[size_t(a)] == first.offset[size_t(a)];
+    const int64_t row = p.offset[size_t(axis)] - first.offset[size_t(axis)];
+    if (!same || row < 0 || row >= rows) continue;
+    put({Op{"copy", r, true, {Reg{r, int(row)}, vector(p)}}});
+    ++filled;
+  }
+  for (; filled < rows; ++filled) put({Op{integer ? "vi_set" : "vf_set", r, true, {Reg{r, filled}, 0.0}}});
+  return r;
+}
+
 void Tile::flush_transposed_stores() {
   const int t = c_.plan.store_transpose_axis;
   for (const Pending& pending : pending_) {
@@ -125,14 +139,7 @@ void Tile::flush_transposed_stores() {
       const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - p.offset[size_t(t)]);
       const bool integer = pending.by_point.at(p.number).integer;
       const std::string family = integer ? "vi_" : "vf_";
-      const int r = b_.reg("rows", integer, W_);
-      for (const Point& q : points_) {
-        bool same = true;
-        for (int a = 0; a < n_axes_; ++a) same &= a == t || q.offset[size_t(a)] == p.offset[size_t(a)];
-        const int64_t i = q.offset[size_t(t)] - p.offset[size_t(t)];
-        if (same && i >= 0 && i < W_) put({Op{"copy", r, true, {Reg{r, int(i)}, pending.by_point.at(q.number).arg}}});
-      }
-      for (int64_t i = along; i < W_; ++i) put({Op{family + "set", r, true, {Reg{r, int(i)}, 0.0}}});
+      const int r = rows_along(t, p, W_, integer, [&](const Point& q) { return pending.by_point.at(q.number).arg; });
       effect(family + "transpose", {Reg{r}});
       point_ = &p;
       const Address where = address(m, c_.program[s.tensor].name);
@@ -158,9 +165,7 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   p.body = Tile(context, params, variant).emit();
-  const auto functions = rtile::nest_facts(context.program, context.nest).outer_functions;
-  p.apart = context.nest.has_reduction() &&
-            std::any_of(functions.begin(), functions.end(), [](const auto& f) { return rtile::transcendental(f.first); });
+  p.apart = context.transcendental;
   return p;
 }
 

@@ -2,6 +2,7 @@
 // are made once (value numbering), so operand reuse inside the tile (broadcasts across n, vectors across m, sliding windows) needs no
 // case of its own.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,6 +41,7 @@ class Tile {
     for (int begin : params.begin) reduced_.push_back(begin >= 0 ? Int::var(begin) : Int(0));
     scopes_.emplace_back();
     enumerate_points();
+    slides_ = slides();
   }
 
   Body emit();
@@ -58,7 +60,7 @@ class Tile {
   const TileVariant& v_;
   const int n_axes_, W_;
   int vec_;  ///< the plan's vector axis; past a reduction along it, the one along which its results are finished
-  bool vec_reduced_ = false;
+  bool vec_reduced_ = false, slides_ = false;
   int active_ = 0;  ///< active lanes of a reduced vector axis at this step (0 = all)
   std::vector<Point> points_;
   const Point* point_ = nullptr;
@@ -161,6 +163,8 @@ class Tile {
   /// "store_", or "stream_" where the plan says so.
   std::string full_store(const Statement& s, bool integer) const;
   bool stores_transposed(const Statement& s) const;
+  /// An array register: the vectors of the points from `first` on along `axis`, `rows` of them; zeros past the tile's last.
+  int rows_along(int axis, const Point& first, int rows, bool integer, const std::function<Arg(const Point&)>& vector);
   /// Vectors along the vector axis, transposed in registers so that they can be stored along the axis contiguous in memory.
   void flush_transposed_stores();
 
@@ -174,7 +178,7 @@ class Tile {
 
   static const ir::Binary* product(const ExprPtr& e);
 
-  /// Does a step of the reduction read again what another step has read for a neighbouring point?
+  /// Does a step of the reduction read again what another step has read for a neighbouring point, and keeps no window of it?
   bool slides() const;
   void accumulate(const Statement& s, int acc);
   /// Zero in the lanes past the end of a reduced vector axis, as the loads of its last vector leave them.

@@ -90,7 +90,7 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
     if (is_output(a) && std::none_of(o.access.index.begin(), o.access.index.end(), [a](const ir::Index& i) { return i.uses(a); }))
       uses *= v_.size[size_t(a)];
   const bool here = scope().values.size() > known;  // else it was loaded before, or further out
-  if (here && !finishing_ && rtile::contraction(c_.nest) && uses > 1 && uses <= kFew) std::get<Op>(scope().body.back().node).keep = true;
+  if (here && !finishing_ && c_.contraction && uses > 1 && uses <= kFew) std::get<Op>(scope().body.back().node).keep = true;
   return v;
 }
 

@@ -114,7 +114,7 @@ void Tile::body() {
   std::set<std::string> before;
   if (!c_.plan.window)
     for (const auto& [key, value] : scope().values) before.insert(key);
-  if (!c_.plan.window && slides()) effect("reload", {});  // else the compiler would keep what this step does not
+  if (slides_) effect("reload", {});  // else the compiler would keep what this step does not
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
@@ -132,6 +132,7 @@ void Tile::body() {
 }
 
 bool Tile::slides() const {
+  if (c_.plan.window) return false;
   return std::any_of(c_.plan.operands.begin(), c_.plan.operands.end(), [&](const Operand& o) {
     return std::any_of(o.access.index.begin(), o.access.index.end(), [&](const ir::Index& i) {
       bool by_tile = false, by_reduction = false;
@@ -174,7 +175,7 @@ void Tile::accumulate(const Statement& s, int acc) {
   if (!integer) v = as_float(v);
   if (integer && !v.integer) v = pure("vi_from_vf_rne", true, {v.arg}, "n");
   if (masked) {
-    const Value iota = pure("vi_iota", true, {}, "lane"), n = pure("vi_set", true, {Int(active_)}, "c");
+    const Value iota = pure("vi_iota", true, {}, "iota"), n = pure("vi_set", true, {Int(active_)}, "c");
     const Value in = pure("vi_lt", true, {iota.arg, n.arg}, "in");
     const Value none = vectorised({identity(s.reduce, integer), integer});
     v = pure(integer ? "vi_select" : "vf_select", integer, {in.arg, v.arg, none.arg}, "v");
@@ -213,14 +214,9 @@ void Tile::finish_rows() {
         continue;
       }
       const bool integer = integer_sum(s);
-      const int r = b_.reg("rows", integer, rows);
-      for (const Point& p : points_) {
-        bool same = true;
-        for (size_t a = 0; a < p.offset.size(); ++a) same &= a == axis || p.offset[a] == first.offset[a];
-        const int64_t row = p.offset[axis] - first.offset[axis];
-        if (same && row >= 0 && row < lanes) put({Op{"copy", r, true, {Reg{r, int(row)}, Reg{accumulators_.at({int(i), p.number, 0})}}}});
-      }
-      for (int row = lanes; row < rows; ++row) put({Op{integer ? "vi_set" : "vf_set", r, true, {Reg{r, row}, 0.0}}});
+      const int r = rows_along(c_.plan.finish_axis, first, rows, integer, [&](const Point& p) {
+        return Reg{accumulators_.at({int(i), p.number, 0})};
+      });
       results.back().push_back({Reg{b_.reg("v", integer)}, integer});
       const std::string op = horizontal(s.reduce, integer).substr(4);  // vf_hsum → vf_rows_sum
       put({Op{(integer ? "vi_rows_" : "vf_rows_") + op, std::get<Reg>(results.back().back().arg).id, false, {Reg{r}, Int(rows)}}});
