@@ -61,10 +61,11 @@ class NestPlanner {
 
 class Constructor {
  public:
-  Constructor(std::shared_ptr<const ir::TensorProgram> with_copies, const ir::TensorProgram& program, const hw::Profile& profile,
+  /// Of the program, or of the one `with_copies`.
+  Constructor(const ir::TensorProgram& program, std::shared_ptr<const ir::TensorProgram> with_copies, const hw::Profile& profile,
               const ConstructOptions& o, NestPlanner& planned)
       : with_copies_(std::move(with_copies)),
-        program_(program),
+        program_(with_copies_ ? *with_copies_ : program),
         profile_(profile),
         planned_(planned),
         threads_(o.threads > 0 ? o.threads : profile.cores),
@@ -152,6 +153,19 @@ class Constructor {
     return profile_.levels.size() - 1;
   }
 
+  /// The level half of which holds what a tile works on: the other half is for what passes by.
+  int near(double bytes) const {
+    size_t level = 0;
+    while (level + 1 < profile_.levels.size() && bytes > 0.5 * double(profile_.levels[level].capacity_bytes)) ++level;
+    return int(level);
+  }
+  /// Of the tensors that live inside a fused group.
+  double local_bytes(const Group& g) const {
+    double bytes = 0;
+    for (int t : g.local) bytes += tensor_bytes(program_[t]);
+    return bytes;
+  }
+
   PlanContext context(int threads) const { return {program_, profile_, threads, 1, home_, prepackable_, breadth_}; }
 
   /// RPrograms from the best plans of each group; several when there is one group only.
@@ -206,8 +220,7 @@ class Constructor {
     const bool products = std::any_of(g.nests.begin(), g.nests.end(), [&](const Nest& n) { return nest_facts(program_, n).products > 0; });
     std::vector<int64_t> sizes = products ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16};
     if (products && profile_.levels.size() > 2) {  // between them: where tile buffers leave the second cache to what is streamed past them
-      double row_bytes = 0;
-      for (int t : g.local) row_bytes += tensor_bytes(program_[t]);
+      double row_bytes = local_bytes(g);
       for (size_t k = 0; k < g.shared.size(); ++k) row_bytes /= double(g.nests[0].axes[size_t(g.shared[k][0])].extent);
       const auto rows = int64_t(0.25 * double(profile_.levels[1].capacity_bytes) / std::max(1.0, row_bytes));
       if (rows > 16 && rows < 128) sizes.push_back(rows);
@@ -240,11 +253,7 @@ class Constructor {
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     // tile buffers live in the level that holds them
-    double local_bytes = 0;
-    for (int t : g.local) local_bytes += tensor_bytes(program_[t]) / double(tiles);
-    size_t near = 0;
-    while (near + 1 < profile_.levels.size() && local_bytes > 0.5 * double(profile_.levels[near].capacity_bytes)) ++near;
-    for (int t : g.local) c.home[size_t(t)] = int(near);
+    for (int t : g.local) c.home[size_t(t)] = near(local_bytes(g) / double(tiles));
     std::vector<bool> touched(program_.tensors.size(), false);
     for (size_t n = 0; n < g.nests.size(); ++n) {
       Nest nest = g.nests[n];
@@ -268,10 +277,8 @@ class Constructor {
         see(s.tensor);
         ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor); });
       });
-      size_t level = 0;
-      while (level + 1 < profile_.levels.size() && bytes > 0.5 * double(profile_.levels[level].capacity_bytes)) ++level;
       for (size_t t = 0; t < touched.size(); ++t)
-        if (touched[t]) here.home[t] = std::min(here.home[t], int(level));
+        if (touched[t]) here.home[t] = std::min(here.home[t], near(bytes));
       const NestPlanner::Planned& planned = planned_(nest, keep, here, top_k_);
       for (size_t k = 0; k < g.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
       p.nests.push_back(planned.plans.front());
@@ -324,13 +331,13 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
   const std::vector<Nest> nests = build_nests(program);
   NestPlanner planned;
-  Constructor given(nullptr, program, profile, options, planned);
+  Constructor given(program, nullptr, profile, options, planned);
   std::vector<Candidate> all = given.run(nests);
   std::optional<Relayout> copies;
   if (profile.kind == hw::Profile::Kind::cpu) copies = relayout(program, nests);  // a GPU's tiles are staged as they lie
   std::optional<Constructor> copying;
   if (copies)
-    for (Candidate& c : copying.emplace(copies->program, *copies->program, profile, options, planned).run(copies->nests))
+    for (Candidate& c : copying.emplace(program, copies->program, profile, options, planned).run(copies->nests))
       all.push_back(std::move(c));
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });

@@ -30,6 +30,10 @@ Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>
   }
   return l;
 }
+int64_t padded_row(int64_t elements, DType dtype) {
+  const int64_t line = 64 / size_of(dtype), row = round_up(elements, line);
+  return row % (8 * line) == 0 ? row + line : row;
+}
 BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents) {
   const std::vector<int64_t> shape = const_sizes(tensor.shape), source = const_sizes(tensor.strides);
   const size_t rank = shape.size();
@@ -45,12 +49,7 @@ BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& ind
     b.inner *= shape[b.run--];
   for (size_t d = rank; d-- > 0;) {
     b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];
-    if (d + 1 == b.run && d < rank) {  // rows a power of two apart would share cache sets
-      const int64_t line = 64 / size_of(tensor.dtype);
-      int64_t row = round_up(b.inner * b.count[b.run], line);
-      if (row * size_of(tensor.dtype) % 512 == 0) row += line;
-      b.strides[d] = row;
-    }
+    if (d + 1 == b.run && d < rank) b.strides[d] = padded_row(b.inner * b.count[b.run], tensor.dtype);
   }
   b.elements = b.run == 0 ? b.inner * b.count[0] : b.strides[0] * b.count[0];
   return b;

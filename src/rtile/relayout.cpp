@@ -49,13 +49,10 @@ std::string unused_name(const ir::TensorProgram& program, const std::string& bas
   return name;
 }
 
-/// Rows of the copy start on lines, and are no multiple of 512 bytes apart, which would share cache sets.
 ir::Tensor copied(const ir::Tensor& t, size_t dimension, std::string name) {
   ir::Tensor c{std::move(name), t.shape, t.dtype, ir::TensorKind::intermediate, {}, false};
   std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
-  const int64_t line = 64 / size_of(t.dtype);
-  int64_t stride = round_up(c.shape.back().value(), line);
-  if (stride % (8 * line) == 0) stride += line;
+  int64_t stride = padded_row(c.shape.back().value(), t.dtype);
   std::vector<int64_t> strides(c.shape.size(), 1);
   for (size_t d = strides.size() - 1; d-- > 0; stride *= c.shape[d].value()) strides[d] = stride;
   c.strides.assign(strides.begin(), strides.end());

@@ -166,6 +166,8 @@ struct RProgram {
   std::shared_ptr<const ir::TensorProgram> with_copies;  ///< the planned program and the tensors of copies (relayout.h); nullptr: none
   int threads = 1;
   int vector_bits = 0;
+  /// The program whose nests are planned: `given`, or the one with copies.
+  const ir::TensorProgram& planned(const ir::TensorProgram& given) const { return with_copies ? *with_copies : given; }
 };
 
 /// One distinct access of a nest: all reads with the same tensor and index are the same.

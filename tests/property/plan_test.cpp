@@ -140,7 +140,7 @@ TEST_CASE("tiles respect vectors, registers, lines and threads") {
       const auto candidates = rtile::construct(*program, profile, {workers, 10});
       for (size_t rank = 0; rank < candidates.size(); ++rank) {
         INFO(program->name << " on " << name << ", " << workers << " threads, rank " << rank << "\n" << candidates[rank].explanation);
-        const ir::TensorProgram& planned = candidates[rank].program->with_copies ? *candidates[rank].program->with_copies : *program;
+        const ir::TensorProgram& planned = candidates[rank].program->planned(*program);
         for (const rtile::GroupPlan& g : candidates[rank].program->groups)
           for (size_t n = 0; n < g.nests.size(); ++n) {
             check_tiles(g.group.nests[n], g.nests[n], profile);

@@ -1,0 +1,226 @@
+#include "rtile/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rgen::rtile {
+
+namespace {
+
+class Traffic {
+ public:
+  Traffic(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts,
+          std::vector<hw::LevelTraffic>& into)
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts), into_(into) {}
+
+  /// Streams beyond the first-level cache.
+  void run() {
+    const size_t n_operands = facts_.operands.size(), n_loops = plan_.loops.size();
+    size_t farthest = 0;  // the last level that streams come from
+    for (size_t i = 0; i < n_operands; ++i)
+      while (leaves(i, farthest)) ++farthest;
+    if (farthest == 0) return;
+    // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
+    std::vector<int64_t> extents((n_loops + 1) * n_);
+    std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
+    const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
+    const auto each = [&](size_t depth) { return std::span<double>(bytes_touched).subspan(depth * n_operands, n_operands); };
+    for (size_t a = 0; a < n_; ++a) extents[a] = axes_[a].covered;
+    trips.reserve(n_loops), total.reserve(n_loops + 1);
+    total.push_back(footprint(covered(0), each(0)));
+    for (size_t d = 0; d < n_loops; ++d) {
+      const Loop& l = plan_.loops[d];
+      const size_t a = size_t(l.axis);
+      std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
+      int64_t& x = extents[(d + 1) * n_ + a];
+      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
+      trips.push_back(std::ceil(double(x) / double(std::min(inside, x))));
+      x = std::min(x, inside);
+      total.push_back(footprint(covered(d + 1), each(d + 1)));
+    }
+
+    std::vector<double> runs(n_operands), conflicts(n_operands, 0.0);
+    double pages = 0;  // that one unrolled body walks at once
+    for (size_t i = 0; i < n_operands; ++i) {
+      if (!leaves(i, 0)) continue;
+      runs[i] = stretch(i);
+      const std::vector<int64_t> lines = body_lines(i);
+      conflicts[i] = conflict_bytes(lines), pages += pages_of(lines);
+    }
+    const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
+    const auto& levels = c_.profile.levels;
+    for (size_t inner = 0; inner < farthest; ++inner) {
+      const double capacity = 0.8 * double(levels[inner].capacity_bytes);
+      size_t depth = 0;
+      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered(d), each(d), levels[inner]); };
+      while (depth < n_loops && occupied(depth) > capacity) ++depth;
+      const bool fits = depth < n_loops || occupied(depth) <= capacity;
+      hw::LevelTraffic& t = into_[inner + 1];
+      for (size_t i = 0; i < facts_.operands.size(); ++i) {
+        const auto& o = facts_.operands[i];
+        if (!leaves(i, inner)) continue;
+        double executions = 1;
+        bool reusing = fits;  // else nothing survives until the next iteration
+        for (size_t l = depth; l-- > 0;) {
+          const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
+          reusing = reusing && !used;
+          if (!reusing) executions *= trips[l];
+        }
+        double bytes = each(depth)[i] * executions;
+        t.runs += bytes / runs[i];
+        if (inner == 0) bytes = std::max(bytes, conflicts[i]);
+        if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
+        if (o.is_store) {
+          // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
+          if (plan_.stream)
+            t.read_bytes += inner + 2 == levels.size() ? bytes : 0;
+          else
+            t.write_bytes += bytes;
+          if (chunks_ > 1 && executions > 1) t.read_bytes += bytes;  // partial sums
+        } else {
+          t.read_bytes += bytes;
+        }
+      }
+    }
+  }
+
+ private:
+  const Nest& nest_;
+  const NestFacts& facts_;
+  const NestPlan& plan_;
+  const PlanContext& c_;
+  const size_t n_;
+  const TileCounts& counts_;
+  const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
+  const double calls_ = counts_.calls, chunks_ = counts_.chunks;
+  std::vector<hw::LevelTraffic>& into_;
+
+  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+
+  /// Bytes touched by all operands, and by each, while the axes cover `extents`.
+  double footprint(std::span<const int64_t> extents, std::span<double> each) const {
+    double sum = 0;
+    for (size_t i = 0; i < each.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
+      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
+      sum += each[i];
+    }
+    return sum;
+  }
+
+  /// It waits beyond this level between its uses.
+  bool leaves(size_t operand, size_t level) const { return c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
+
+  /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
+  /// Only small caches are indexed by plain address bits.
+  double lost_to_conflicts(std::span<const int64_t> covered, std::span<const double> bytes, const hw::MemoryLevel& level) const {
+    if (level.ways <= 0 || level.capacity_bytes > (int64_t{4} << 20)) return 0;
+    const int64_t way = level.capacity_bytes / level.ways;
+    double lost = 0;
+    for (size_t i = 0; i < facts_.reads; ++i) {
+      const auto& o = facts_.operands[i];
+      if (!o.inner || plan_.operands[i].placement == Placement::prepack) continue;
+      double ways = 0;
+      for (size_t a = 0; a < n_; ++a) {
+        const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
+        if (stride < level.line_bytes || covered[a] <= 1) continue;
+        const int64_t places = way / std::gcd(stride, way);
+        ways = std::max(ways, std::ceil(double(covered[a]) / double(places)));
+      }
+      lost += std::max(0.0, ways * double(way) - bytes[i]);
+    }
+    return lost;
+  }
+
+  /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops.
+  double stretch(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 65536;  // panels follow one another
+    // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
+    std::vector<int64_t> covered(n_, 1);
+    for (size_t a = 0; a < n_; ++a) {
+      covered[a] = reduced(a) ? nest_.axes[a].extent : plan_.tile[a].size();
+      for (const Loop& l : plan_.loops)
+        if (reduced(a) && size_t(l.axis) == a) covered[a] = std::min(covered[a], l.step);
+    }
+    double run = 1;
+    const auto extend = [&](size_t a, int64_t extent) {
+      const double step = double(std::abs(o.coef[a]));
+      if (step > 0 && step <= run && extent > 1) run = std::max(run, step * double(extent - 1) + run);
+    };
+    for (size_t round = 0; round < 2; ++round)
+      for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
+    for (size_t l = plan_.loops.size(); l-- > 0;) {
+      const size_t a = size_t(plan_.loops[l].axis);
+      if (o.coef[a] == 0) continue;
+      const double before = run;
+      extend(a, axes_[a].covered);
+      if (run == before) break;  // the next iteration jumps
+    }
+    return std::min(65536.0, std::max(64.0, run * o.element_bytes));
+  }
+
+  /// Streams that prefetchers follow at once; with three times as many, lines arrive half as fast. Measured on Zen 5, from L3 and from
+  /// memory.
+  static constexpr double kStreams = 8;
+
+  /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending.
+  std::vector<int64_t> body_lines(size_t i) const {
+    const auto& o = facts_.operands[i];
+    const hw::MemoryLevel& l1 = c_.profile.levels[0];
+    std::vector<int64_t> lines{0};
+    if (o.is_store || !o.inner || plan_.operands[i].placement == Placement::prepack) return lines;
+    for (size_t a = 0; a < n_; ++a) {
+      const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
+      const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
+      if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024) continue;
+      const size_t before = lines.size();
+      for (int64_t k = 1; k < size; ++k)
+        for (size_t l = 0; l < before; ++l) lines.push_back(lines[l] + k * stride);
+      distinct(lines);
+    }
+    return lines;
+  }
+  static double pages_of(const std::vector<int64_t>& lines) {
+    double pages = 0;
+    int64_t last = -1;
+    for (int64_t l : lines)
+      if (l / 4096 != last) last = l / 4096, pages += 1;
+    return pages;
+  }
+  /// The lines of a body come back at the next steps; where too many of them fall into the same sets of the first-level cache, they are
+  /// fetched again at every step.
+  double conflict_bytes(std::vector<int64_t> lines) const {
+    const hw::MemoryLevel& l1 = c_.profile.levels[0];
+    if (lines.size() <= 1 || l1.ways <= 0) return 0;
+    const int64_t way = l1.capacity_bytes / l1.ways;
+    double steps = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (reduced(a)) steps *= axes_[a].trips;
+    const double count = double(lines.size());
+    for (int64_t& l : lines) l = l % way / l1.line_bytes;
+    distinct(lines);
+    if (count / double(lines.size()) + 2 <= l1.ways) return 0;
+    return count * steps * calls_ * l1.line_bytes;
+  }
+  static void distinct(std::vector<int64_t>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+  /// Elements between neighbours along each axis, where the plan puts the operand.
+  const std::vector<int64_t>& placed_coef(size_t i) const {
+    const auto& o = facts_.operands[i];
+    return plan_.operands[i].placement == Placement::box && !o.box_coef.empty() ? o.box_coef : o.coef;
+  }
+};
+
+}  // namespace
+
+void traffic(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts,
+             std::vector<hw::LevelTraffic>& levels) {
+  Traffic(nest, facts, plan, context, counts, levels).run();
+}
+
+}  // namespace rgen::rtile
