@@ -4,6 +4,13 @@ import re
 import sys
 
 
+def load_specs(path):
+    """The list of specs in a file: an array, or an object's `workloads`."""
+    with open(path) as f:
+        specs = json.load(f)
+    return specs["workloads"] if isinstance(specs, dict) else specs
+
+
 def table(titles, rows):
     lines = ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])

@@ -110,10 +110,8 @@ def ask_rgen(rgen, profile, specs):
 
 def problems(options):
     """(name, type, m, n, k, batch) of the file's products and of the list above."""
-    with open(options.specs) as f:
-        specs = json.load(f)
     all_of_them = []
-    for e in specs["workloads"] if isinstance(specs, dict) else specs:
+    for e in document.load_specs(options.specs):
         if e.get("op") == "matmul" and e.get("dtype", "f32") in options.types:
             p = e["params"]
             all_of_them.append((e["name"], e.get("dtype", "f32"), p["m"], p["n"], p["k"], p.get("batch", 1)))

@@ -14,6 +14,8 @@ import math
 import statistics
 import sys
 
+from document import load_specs
+
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -255,9 +257,7 @@ def main():
     options = parse_arguments()
     with open(options.bench) as f:
         bench = json.load(f)
-    with open(options.workloads) as f:
-        specs = json.load(f)
-    specs = {e["name"]: e for e in (specs["workloads"] if isinstance(specs, dict) else specs)}
+    specs = {e["name"]: e for e in load_specs(options.workloads)}
     torch, why = import_torch(options.device)
     if not torch:
         print(f"peers are skipped: {why}", file=sys.stderr)

@@ -35,12 +35,6 @@ COLUMNS = (  # title, key, format
 )
 
 
-def load_specs(path):
-    with open(path) as f:
-        specs = json.load(f)
-    return specs["workloads"] if isinstance(specs, dict) else specs
-
-
 def generate(rgen, hw, path, folder):
     """The CLI's JSON: one result a spec, in order; a spec that fails has an error and does not end the run."""
     command = [rgen, "gen", "--hw", hw, path, "--emit", "cubin", "--json", "--no-cache", "-o", folder]
@@ -167,7 +161,7 @@ def main():
     options = parser.parse_args()
     groups = []
     for path in options.specs:
-        specs, runs = load_specs(path), []
+        specs, runs = document.load_specs(path), []
         for hw in options.hw or ["a100", "h100", "rtx4090"]:
             threads = threads_per_sm(profile_facts(options.rgen, hw))
             with tempfile.TemporaryDirectory() as folder:
