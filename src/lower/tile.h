@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,6 +53,7 @@ class Tile {
     std::map<std::string, Value> values;
     std::map<std::string, int> pointers;
     int var = -1;
+    bool conditional = false;  ///< a branch: what it loads may not be there otherwise
   };
 
   NestContext& c_;
@@ -61,7 +63,8 @@ class Tile {
   const int n_axes_, W_;
   int vec_;  ///< the plan's vector axis; past a reduction along it, the one along which its results are finished
   bool vec_reduced_ = false, slides_ = false;
-  int active_ = 0;  ///< active lanes of a reduced vector axis at this step (0 = all)
+  std::set<int> left_out_;  ///< points that read padding at this step
+  int active_ = 0;          ///< active lanes of a reduced vector axis at this step (0 = all)
   std::vector<Point> points_;
   const Point* point_ = nullptr;
   std::vector<Int> reduced_;  ///< current value of each reduced axis
@@ -94,7 +97,8 @@ class Tile {
   size_t depth_of(const Int& i) const;
   std::map<int, size_t> let_depth_;  ///< variables defined by integer lets → scope
 
-  /// `name(args)`, computed once per scope. Pure operations only; hoisted to the outermost scope where its arguments exist.
+  /// `name(args)`, computed once per scope. Pure operations only; hoisted to the outermost scope where its arguments exist,
+  /// but not out of a branch.
   Value pure(const std::string& name, bool integer, std::vector<Arg> args, const std::string& hint);
   std::map<int, size_t> reg_depth_, pointer_depth_;
   size_t reg_depth(int r) const;
@@ -173,6 +177,20 @@ class Tile {
 
   void reduce(size_t level);
   int64_t chunk_step(int axis) const;
+
+  // ---- steps that read padding ----
+  /// [begin, end) of a loop over taps, without those of which no point of the tile reads inside.
+  std::pair<Int, Int> inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end);
+  /// Points that read outside at the current step, by number: wherever the tile is, or at the first (the last) places of the axis; and
+  /// the index that decides for all of them.
+  struct Outside {
+    std::set<int> always, front, back;
+    Int last_front, first_back;
+  };
+  Outside outside(const rtile::PaddedTaps& t);
+  void when(std::vector<Int> all_nonnegative, const std::function<void()>& then, const std::function<void()>& otherwise);
+  /// The steps of a loop over taps one after the other, each without the points that read outside.
+  void write_out(size_t level, const rtile::PaddedTaps& t);
 
   void body();
 

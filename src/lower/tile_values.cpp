@@ -48,8 +48,10 @@ Value Tile::pure(const std::string& name, bool integer, std::vector<Arg> args, c
       key << std::get<double>(a);
     }
   }
-  for (size_t d = 0; d < scopes_.size(); ++d)
+  for (size_t d = 0; d < scopes_.size(); ++d) {
     if (const auto it = scopes_[d].values.find(key.str()); it != scopes_[d].values.end()) return it->second;
+    if (scopes_[d].conditional) depth = std::max(depth, d);
+  }
   const int r = define_reg(depth, hint, integer, name, std::move(args));
   reg_depth_[r] = depth;
   const Value v{Reg{r}, integer};

@@ -311,6 +311,7 @@ class Constructor {
         const NestFacts f = nest_facts(program_, nest);
         const NestPlan& p = g.nests[n];
         const double per_atom = p.interleaved() ? double(p.atom->m) * p.atom->n * p.atom->k : profile_.vector_bits / 32.0;
+        for (const PaddedTaps& t : padded_taps(program_, nest)) points *= t.share(1);
         if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
       }
     for (int t : program_.inputs) bytes += tensor_bytes(program_[t]);

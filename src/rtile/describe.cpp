@@ -38,6 +38,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   for (size_t a = 0; a < n.axes.size(); ++a) {
     json x{{"name", n.axes[a].name}, {"extent", n.axes[a].extent}, {"tile", std::min(p.tile[a].hi * p.tile[a].unit, n.axes[a].extent)}};
     if (n.axes[a].reduced) x["reduced"] = true;
+    if (p.taps_along(int(a))) x["padding"] = "left out";
     if (int(a) == p.vec) x["vector"] = p.lanes;
     axes.push_back(std::move(x));
   }
@@ -140,6 +141,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
           << (n.axes[size_t(l.axis)].reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent));
       }
       for (const Parallel& x : p.parallel) o << "; " << x.parts << " tasks along " << n.axes[size_t(x.axis)].name;
+      for (int a : p.reduce_order)
+        if (p.taps_along(a)) o << "; " << n.axes[size_t(a)].name << " without padding";
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed)

@@ -29,6 +29,10 @@ Planner::Planner(const Nest& nest, const PlanContext& c)
       alone_(c) {
   alone_.threads = 1, alone_.sharers = 1;
   if (contraction_) std::fill(alone_.home.begin(), alone_.home.end(), 0);  // loops bring its operands near; others' pass by once
+  if (!gpu()) {  // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
+    auto taps = padded_taps(c.program, nest);
+    if (!taps.empty()) taps_ = std::make_shared<const std::vector<PaddedTaps>>(std::move(taps));
+  }
   W_ = c.profile.vector_bits / 32;
   if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
   if (!fma_) throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");

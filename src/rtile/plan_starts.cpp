@@ -86,6 +86,7 @@ NestPlan Planner::blank(int vec, int lanes) const {
   p.vec = vec, p.lanes = lanes;
   p.operands = collect_operands(nest_);
   p.atom = fma_;
+  p.taps = taps_;
   for (int a = 0; a < n_; ++a) {
     p.tile.emplace_back(extent(a), a == vec ? lanes : 1, 1);
     if (reduced(a) && a != vec) p.reduce_order.push_back(a);

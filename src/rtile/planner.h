@@ -33,6 +33,7 @@ class Planner {
   const int n_;
   const std::vector<int> outputs_;                ///< axes that are not reduced
   const std::optional<Contraction> contraction_;  ///< nothing if the nest is none
+  std::shared_ptr<const std::vector<PaddedTaps>> taps_;
   int W_ = 1;
   std::shared_ptr<const hw::Atom> fma_;
   PlanContext alone_;  ///< one worker, everything in the nearest cache

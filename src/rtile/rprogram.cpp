@@ -59,6 +59,22 @@ int64_t NestPlan::k_steps(const Nest& nest) const {
   return steps;
 }
 
+NestPlan::LeftOut NestPlan::left_out(const PaddedTaps& t) const {
+  const Blocking &steps = tile[size_t(t.reduced)], &size = tile[size_t(t.output)];
+  if (t.reduced == vec || t.reduced == k_axis || offset_a) return LeftOut::nowhere;  // (packed sums of a signed factor count every step)
+  const bool loop = steps.hi == 1, whole = steps.hi >= steps.extent;
+  const bool by_points = t.output != vec && !tiled() && t.share(1) < 0.99;
+  if (by_points && (loop ? size.hi > 1 && t.taps <= 7 : whole && size.blocks == 1)) return LeftOut::points;
+  return loop ? LeftOut::tiles : LeftOut::nowhere;
+}
+
+const PaddedTaps* NestPlan::taps_along(int axis) const {
+  if (taps)
+    for (const PaddedTaps& t : *taps)
+      if (t.reduced == axis && left_out(t) != LeftOut::nowhere) return &t;
+  return nullptr;
+}
+
 bool NestPlan::chunked() const {
   for (const Loop& l : loops)
     if (std::find(reduce_order.begin(), reduce_order.end(), l.axis) != reduce_order.end()) return true;

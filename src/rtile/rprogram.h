@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "hwmodel/estimate.h"
 #include "rtile/nest.h"
+#include "rtile/padding.h"
 
 namespace rgen::rtile {
 
@@ -132,6 +133,7 @@ struct NestPlan {
   int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
   bool stream = false;                     ///< f32 results go past the caches: they would leave them before anyone reads them
   bool guarded = false;                    ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }
@@ -151,6 +153,15 @@ struct NestPlan {
     return n;
   }
   bool chunked() const;  ///< a reduced axis among `loops`
+  /// How steps that read padding are left out.
+  enum class LeftOut : uint8_t {
+    nowhere,
+    tiles,   ///< the loop over the taps goes from the first to the last that some place of the tile needs
+    points,  ///< the taps are written out, each without the points that read outside
+  };
+  LeftOut left_out(const PaddedTaps& t) const;
+  /// The taps of a reduced axis, if steps of it are left out; else nullptr.
+  const PaddedTaps* taps_along(int axis) const;
 };
 
 struct GroupPlan {

@@ -17,6 +17,7 @@ struct TileCounts {
   double calls = 1;              ///< tiles of the busiest worker (chunks counted)
   double points = 1, steps = 1;  ///< per tile: vectors of results, steps of the reduction
   double chunks = 1;
+  double inside = 1;  ///< share of the points of a step that are computed: others read padding
 };
 TileCounts count_tiles(const Nest& nest, const NestPlan& plan);
 

@@ -76,7 +76,7 @@ class Counter {
   void instructions() {
     w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
     const bool vec_reduced = reduced(size_t(plan_.vec));
-    const double inner = points_ * steps_ * calls_;  // points of the whole nest, in vectors
+    const double inner = points_ * steps_ * calls_ * counts_.inside;  // points of the whole nest, in vectors
     // vectors of results per point: 1, or what is left where a reduced vector axis' results are finished side by side
     const double side = plan_.finish_axis >= 0 ? axes_[size_t(plan_.finish_axis)].mean : 1;
     const double finished = std::ceil(side / plan_.lanes) / side;
@@ -271,6 +271,14 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
     }
   }
   c.calls *= c.chunks;
+  if (plan.taps)
+    for (const PaddedTaps& t : *plan.taps) {
+      const NestPlan::LeftOut left_out = plan.left_out(t);
+      if (left_out == NestPlan::LeftOut::points) c.inside *= t.share(1);
+      if (left_out != NestPlan::LeftOut::tiles) continue;
+      const double share = t.share(plan.tile[size_t(t.output)].size());
+      c.axes[size_t(t.reduced)].trips *= share, c.steps *= share;
+    }
   return c;
 }
 
