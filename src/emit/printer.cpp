@@ -207,6 +207,11 @@ void Printer::op(const Op& o) {
     return;
   }
   if (fragment_op(o, args) || block_op(o, args)) return;
+  if (o.keep && dialect_.keeps && o.primitive == "vf_fma") {  // into the sum that it reads
+    used.insert("vf_fma_to");
+    line() << "vf_fma_to(" << reg(o.result) << ", " << args[0] << ", " << args[1] << ");\n";
+    return;
+  }
   const size_t skip = array ? 1 : 0;
   if (const auto it = infix.find(o.primitive); it != infix.end()) {
     value = args[skip] + " " + it->second + " " + args[skip + 1];

@@ -15,7 +15,8 @@ namespace rgen::hw {
 /// Bytes that one worker moves between a level and the next inner one (index as in Profile::levels).
 struct LevelTraffic {
   double read_bytes = 0, write_bytes = 0;
-  double runs = 0;  ///< contiguous stretches: each costs part of the latency before the prefetcher follows
+  double concentration = 1;  ///< bytes come in at the first of so many uses: only the computing of that one hides them
+  double runs = 0;           ///< contiguous stretches: each costs part of the latency before the prefetcher follows
 };
 
 /// What the busiest worker executes.

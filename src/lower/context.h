@@ -1,10 +1,12 @@
 // What the parts of lowering share while one nest becomes procedures: where tensors live, how operands are addressed, fresh names.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lower/loop_program.h"
+#include "rtile/nest_facts.h"
 #include "rtile/rprogram.h"
 
 namespace rgen::lower {
@@ -58,8 +60,8 @@ struct NestContext {
   std::vector<int> origin;             ///< per axis: variable of the shared tile's origin, or −1
   std::vector<Location> accumulator;   ///< per inner statement: where partial sums wait between chunks (chunked reductions)
   std::string prefix;                  ///< of procedure names
-  bool contraction = false;            ///< rtile::contraction
-  bool transcendental = false;         ///< an epilogue of such functions follows the reduction
+  std::optional<rtile::Contraction> contraction = {};
+  bool transcendental = false;  ///< an epilogue of such functions follows the reduction
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.

@@ -102,7 +102,9 @@ struct Op {
   int result = -1;
   bool assign = false;
   std::vector<Arg> args;
-  bool keep = false;  ///< a load whose value should be used from its register: GCC reads memory again for each of a few uses
+  /// A load whose value should be used from its register, where GCC would read memory again for each of a few uses; a multiply-add whose
+  /// sum should stay in its register.
+  bool keep = false;
 };
 struct Call {
   int proc;

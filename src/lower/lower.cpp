@@ -94,7 +94,7 @@ class ProgramLowering {
   NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix) {
     NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
     const auto functions = rtile::nest_facts(program_, nest).outer_functions;
-    c.contraction = rtile::contraction(nest).has_value();
+    c.contraction = rtile::contraction(nest);
     c.transcendental = nest.has_reduction() &&
                        std::any_of(functions.begin(), functions.end(), [](const auto& f) { return rtile::transcendental(f.first); });
     for (const rtile::Statement& s : nest.inner) {

@@ -43,6 +43,8 @@ class Tile {
     scopes_.emplace_back();
     enumerate_points();
     slides_ = slides();
+    // a factor that serves one point only is read by the multiply-add itself
+    in_place_ = c.contraction && uses(*c.contraction->x) > 1 && uses(*c.contraction->y) > 1;
   }
 
   Body emit();
@@ -62,7 +64,7 @@ class Tile {
   const TileVariant& v_;
   const int n_axes_, W_;
   int vec_;  ///< the plan's vector axis; past a reduction along it, the one along which its results are finished
-  bool vec_reduced_ = false, slides_ = false;
+  bool vec_reduced_ = false, slides_ = false, in_place_ = false;
   std::set<int> left_out_;  ///< points that read padding at this step
   int active_ = 0;          ///< active lanes of a reduced vector axis at this step (0 = all)
   std::vector<Point> points_;
@@ -130,6 +132,9 @@ class Tile {
   Value load(const Access& a);
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
+
+  /// Points of the tile that one load serves.
+  int64_t uses(const Access& x) const;
 
   /// Indices with floors: scalar code, the address computed by integer lets.
   Value load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer);

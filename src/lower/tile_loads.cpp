@@ -85,13 +85,18 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
   constexpr int64_t kFew = 4;  // up to which GCC prefers a multiply-add's memory operand, though the load ports are what binds then
   const size_t known = scope().values.size();
   const Value v = pure(primitive, integer, std::move(args), hint);
+  const bool here = scope().values.size() > known;  // else it was loaded before, or further out
+  if (here && !finishing_ && c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew)
+    std::get<Op>(scope().body.back().node).keep = true;
+  return v;
+}
+
+int64_t Tile::uses(const Access& x) const {
   int64_t uses = 1;
   for (int a = 0; a < n_axes_; ++a)
-    if (is_output(a) && std::none_of(o.access.index.begin(), o.access.index.end(), [a](const ir::Index& i) { return i.uses(a); }))
+    if (is_output(a) && std::none_of(x.index.begin(), x.index.end(), [a](const ir::Index& i) { return i.uses(a); }))
       uses *= v_.size[size_t(a)];
-  const bool here = scope().values.size() > known;  // else it was loaded before, or further out
-  if (here && !finishing_ && c_.contraction && uses > 1 && uses <= kFew) std::get<Op>(scope().body.back().node).keep = true;
-  return v;
+  return uses;
 }
 
 Value Tile::load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer) {

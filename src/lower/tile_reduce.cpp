@@ -113,81 +113,6 @@ void Tile::reduce(size_t level) {
   }
 }
 
-std::pair<Int, Int> Tile::inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end) {
-  // ⌈(−offset − stride·last place) / dilation⌉ … ⌊(extent − 1 − offset − stride·first place) / dilation⌋
-  const Int first = start(t.output, false), last = first + Int(v_.size[size_t(t.output)] * (t.output == vec_ ? W_ : 1) - 1);
-  const Int lo = b_.quotient(scope().body, "l", Int(t.dilation - 1 - t.offset) - last * t.stride, t.dilation);
-  const Int hi = b_.quotient(scope().body, "l", Int(t.extent - 1 - t.offset) - first * t.stride, t.dilation) + Int(1);
-  return {chosen(LetInt::Op::max, begin, lo), chosen(LetInt::Op::min, end, hi)};
-}
-
-Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
-  Outside o;
-  for (const Point& p : points_) {
-    point_ = &p;
-    const Int i = axis_value(t.output) * t.stride + reduced_[size_t(t.reduced)] * t.dilation + Int(t.offset);
-    const auto [lo, hi] = b_.range(i);
-    if (hi < 0 || lo >= t.extent) {
-      o.always.insert(p.number);
-    } else if (lo < 0) {  // all are out where the last of them is
-      if (o.front.empty() || i.constant > o.last_front.constant) o.last_front = i;
-      o.front.insert(p.number);
-    } else if (hi >= t.extent) {
-      if (o.back.empty() || i.constant < o.first_back.constant) o.first_back = i;
-      o.back.insert(p.number);
-    }
-  }
-  return o;
-}
-
-void Tile::when(std::vector<Int> conditions, const std::function<void()>& then, const std::function<void()>& otherwise) {
-  bool never = false;
-  std::erase_if(conditions, [&](const Int& i) {
-    const auto [lo, hi] = b_.range(i);
-    never |= hi < 0;
-    return lo >= 0;
-  });
-  if (never) return otherwise();
-  if (conditions.empty()) return then();
-  const auto branch = [&](const std::function<void()>& emit) {
-    scopes_.emplace_back();
-    scopes_.back().conditional = true;
-    emit();
-    auto body = std::make_shared<Body>(std::move(scopes_.back().body));
-    scopes_.pop_back();
-    return body;
-  };
-  auto yes = branch(then), no = branch(otherwise);
-  put({If{std::move(conditions), std::move(yes), std::move(no)}});
-}
-
-void Tile::write_out(size_t level, const rtile::PaddedTaps& t) {
-  const size_t a = size_t(t.reduced);
-  const auto without = [&](std::set<int> points, const std::function<void()>& emit) {
-    const std::set<int> before = left_out_;
-    left_out_.merge(points);
-    if (left_out_.size() < points_.size()) emit();
-    left_out_ = before;
-  };
-  const auto at_an_end = [&](const std::set<int>& points, const Int& all_out, const std::function<void()>& emit) {
-    if (points.empty()) return emit();
-    when(
-        {all_out}, [&] { without(points, emit); }, emit);
-  };
-  for (int64_t r = 0; r < t.taps; ++r) {
-    std::vector<Int> in_chunk;
-    if (params_.begin[a] >= 0) in_chunk = {Int(r) - Int::var(params_.begin[a]), Int::var(params_.end[a]) - Int(r + 1)};
-    const auto step = [&] {
-      reduced_[a] = Int(r);
-      const Outside o = outside(t);
-      without(o.always, [&] {
-        at_an_end(o.front, Int(-1) - o.last_front, [&] { at_an_end(o.back, o.first_back - Int(t.extent), [&] { reduce(level + 1); }); });
-      });
-    };
-    when(in_chunk, step, [] {});
-  }
-}
-
 int64_t Tile::chunk_step(int axis) const {
   for (const rtile::Loop& l : c_.plan.loops)
     if (l.axis == axis) return l.step;
@@ -256,7 +181,7 @@ void Tile::accumulate(const Statement& s, int acc) {
   const bool masked = vec_reduced_ && active_ != 0 && !(s.reduce == ir::ReduceOp::sum && zero_beyond(*s.value));
   if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
     const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
-    return assign(acc, "vf_fma", {x.arg, y.arg, Reg{acc}});
+    return put({Op{"vf_fma", acc, true, {x.arg, y.arg, Reg{acc}}, in_place_}});
   }
   Value v = vectorised(eval(s.value));
   if (!integer) v = as_float(v);

@@ -156,6 +156,11 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
     for (const Statement& s : nest.inner)
       ir::for_each_access(*s.value, [&](const ir::Access& a) { inner |= a.tensor == o.access.tensor && a.index == o.access.index; });
     x.inner = inner;
+    for (const auto& dim : x.dim_coef) {
+      bool by[2] = {false, false};
+      for (size_t a = 0; a < dim.size(); ++a) by[nest.axes[a].reduced] |= dim[a] != 0;
+      f.slides |= by[0] && by[1];
+    }
     f.operands.push_back(std::move(x));
   }
   f.reads = f.operands.size();

@@ -31,7 +31,8 @@ struct NestFacts {
   size_t reads = 0;
   int products = 0;                                                                   ///< inner sum statements that are one multiply-add
   std::vector<std::pair<std::string_view, double>> inner_functions, outer_functions;  ///< vectors through each function per point
-  double inner_ops = 0, outer_ops = 0;                                                ///< instructions of those
+  bool slides = false;                  ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same
+  double inner_ops = 0, outer_ops = 0;  ///< instructions of those
 };
 /// A function of the profile that is computed as a polynomial, whose coefficients take registers.
 bool transcendental(std::string_view function);

@@ -1,6 +1,7 @@
 #include "rtile/plan_nest.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "rtile/layout.h"
@@ -48,6 +49,7 @@ std::vector<NestPlan> Planner::run(int keep) {
                 c_.profile.name);
   // the register tiles that compute fastest go on to loops and placement
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
+  if (contraction_ && !gpu()) prefer_reuse();
   const double slowest = tiles_.empty() ? 0 : tiles_.front().us * limit();
   const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);  // a GPU's tiles have few loops to go with
   if (tiles_.size() > most) tiles_.resize(most);
@@ -56,6 +58,38 @@ std::vector<NestPlan> Planner::run(int keep) {
   std::stable_sort(plans_.begin(), plans_.end(), faster);
   if (int(plans_.size()) > keep) plans_.resize(size_t(keep));
   return std::move(plans_);
+}
+
+void Planner::prefer_reuse() {
+  for (size_t i = 0; i < facts_.reads; ++i)  // a factor that is read once decides by itself how fast the others are used
+    if (facts_.operands[i].inner &&
+        std::all_of(outputs_.begin(), outputs_.end(), [&](int a) { return extent(a) == 1 || facts_.operands[i].coef[size_t(a)] != 0; }))
+      return;
+  struct Ranked {
+    Scored tile;
+    std::vector<int64_t> reuse;  // of each factor: points that one load serves
+    int behind = 0;              // 1: a faster tile has the same reuse; 2: one has more of one factor and no less of the other
+  };
+  std::vector<Ranked> all;
+  for (Scored& t : tiles_) {
+    Ranked r{std::move(t), {}};
+    for (size_t i = 0; i < facts_.reads; ++i) {
+      if (!facts_.operands[i].inner) continue;
+      r.reuse.push_back(1);
+      for (int a : outputs_)
+        if (facts_.operands[i].coef[size_t(a)] == 0) r.reuse.back() *= r.tile.plan.tile[size_t(a)].size();
+    }
+    for (const Ranked& faster : all) {
+      if (r.reuse == faster.reuse)
+        r.behind = std::max(r.behind, 1);
+      else if (std::equal(r.reuse.begin(), r.reuse.end(), faster.reuse.begin(), std::less_equal<>()))
+        r.behind = 2;
+    }
+    all.push_back(std::move(r));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) { return a.behind < b.behind; });
+  tiles_.clear();
+  for (Ranked& r : all) tiles_.push_back(std::move(r.tile));
 }
 
 std::vector<NestPlan> plan_nest(const Nest& nest, const PlanContext& context, int keep) { return Planner(nest, context).run(keep); }

@@ -164,6 +164,14 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
     std::stable_sort(p.reduce_order.begin(), p.reduce_order.end(), [&](int a, int b) { return stride(a) > stride(b); });
   }
   std::vector<NestPlan> forms{p};
+  if (contraction_ &&
+      taps_) {  // or taps outermost: inside other loops they are unrolled, and do all steps but where the tile covers its axis
+    NestPlan q = p;
+    std::stable_partition(q.reduce_order.begin(), q.reduce_order.end(), [&](int a) {
+      return a != vec && std::any_of(taps_->begin(), taps_->end(), [a](const PaddedTaps& t) { return t.reduced == a; });
+    });
+    if (q.reduce_order != p.reduce_order) forms.push_back(std::move(q));
+  }
   if (contraction_ && !reduced(vec)) add_group_form(forms, p, *contraction_);
   for (NestPlan& f : forms) {
     if (f.form == AtomForm::staged) {

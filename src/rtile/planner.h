@@ -81,6 +81,8 @@ class Planner {
   /// Tile registers: accumulators, and one for every row and column of them.
   bool fits_tiles(const NestPlan& p) const;
   int64_t points(const NestPlan& p) const;
+  /// Tiles with more reuse of some factor than any faster one go to the front: loops and caches may make more of them. Pre: fastest first.
+  void prefer_reuse();
   void unroll(NestPlan& p) const;
   /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
   int finish_axis(const NestPlan& p) const;

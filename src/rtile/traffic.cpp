@@ -16,12 +16,13 @@ class Traffic {
 
   /// Streams beyond the first-level cache.
   void run() {
-    const size_t n_operands = facts_.operands.size(), n_loops = plan_.loops.size();
+    const std::vector<Loop> loops = all_loops();
+    const size_t n_operands = facts_.operands.size(), n_loops = loops.size(), n_outside = plan_.loops.size();
     size_t farthest = 0;  // the last level that streams come from
     for (size_t i = 0; i < n_operands; ++i)
       while (leaves(i, farthest)) ++farthest;
     if (farthest == 0) return;
-    // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile
+    // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile, or a step of it
     std::vector<int64_t> extents((n_loops + 1) * n_);
     std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
     const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
@@ -30,7 +31,7 @@ class Traffic {
     trips.reserve(n_loops), total.reserve(n_loops + 1);
     total.push_back(footprint(covered(0), each(0)));
     for (size_t d = 0; d < n_loops; ++d) {
-      const Loop& l = plan_.loops[d];
+      const Loop& l = loops[d];
       const size_t a = size_t(l.axis);
       std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
       int64_t& x = extents[(d + 1) * n_ + a];
@@ -57,31 +58,37 @@ class Traffic {
       while (depth < n_loops && occupied(depth) > capacity) ++depth;
       const bool fits = depth < n_loops || occupied(depth) <= capacity;
       hw::LevelTraffic& t = into_[inner + 1];
+      double come = 0, concentrated = 0;
       for (size_t i = 0; i < facts_.operands.size(); ++i) {
         const auto& o = facts_.operands[i];
         if (!leaves(i, inner)) continue;
-        double executions = 1;
+        double bytes = each(depth)[i], uses = 1;
         bool reusing = fits;  // else nothing survives until the next iteration
-        for (size_t l = depth; l-- > 0;) {
-          const bool used = o.coef[size_t(plan_.loops[l].axis)] != 0;
+        for (size_t l = o.inner ? n_loops : n_outside; l-- > 0;) {
+          const bool used = o.coef[size_t(loops[l].axis)] != 0;
+          if (!used && reusing) uses *= trips[l];
+          if (l >= depth) continue;
+          // what neighbouring iterations of the loop around read in common is still there
+          const bool slides = fits && l + 1 == depth && !o.is_store;
           reusing = reusing && !used;
-          if (!reusing) executions *= trips[l];
+          if (!reusing) bytes = slides ? std::min(bytes * trips[l], each(l)[i]) : bytes * trips[l];
         }
-        double bytes = each(depth)[i] * executions;
         t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflicts[i]);
         if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
+        come += bytes, concentrated += bytes * uses;
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
           if (plan_.stream)
             t.read_bytes += inner + 2 == levels.size() ? bytes : 0;
           else
             t.write_bytes += bytes;
-          if (chunks_ > 1 && executions > 1) t.read_bytes += bytes;  // partial sums
+          if (chunks_ > 1) t.read_bytes += bytes * (1 - 1 / chunks_);  // partial sums
         } else {
           t.read_bytes += bytes;
         }
       }
+      if (come > 0) t.concentration = concentrated / come;
     }
   }
 
@@ -97,6 +104,16 @@ class Traffic {
   std::vector<hw::LevelTraffic>& into_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+
+  /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.
+  std::vector<Loop> all_loops() const {
+    std::vector<Loop> loops = plan_.loops;
+    if (facts_.slides)
+      for (int a : plan_.reduce_order)
+        if (axes_[size_t(a)].trips > 1)
+          loops.push_back({a, axes_[size_t(a)].unroll * (a == plan_.k_axis ? plan_.k_step : plan_.tile[size_t(a)].unit)});
+    return loops;
+  }
 
   /// Bytes touched by all operands, and by each, while the axes cover `extents`.
   double footprint(std::span<const int64_t> extents, std::span<double> each) const {

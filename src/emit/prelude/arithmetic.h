@@ -59,6 +59,8 @@ INLINE vi vi_abs(vi a) {
   return (vi)((vu)(a ^ sign) - (vu)sign);
 }
 
+//@ vf_fma_to
+INLINE void vf_fma_to(vf& acc, vf a, vf b) { acc = vf_fma(a, b, acc); }
 //@ keep
 /// The value, to be used from its register: GCC would read memory again for each of a few uses.
 template <class V>
