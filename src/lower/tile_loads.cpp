@@ -74,9 +74,13 @@ Value Tile::load(const Access& a) {
   const Address where = address(m, t.name);
   if (stride == 0) return pure(family + "bcast_" + type, integer, {where}, hint);
   const bool whole = lanes == W_ || m.padded;
-  if (stride == 1)
-    return whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
-                 : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
+  if (stride == 1) {
+    const size_t known = scope().values.size();
+    const Value v = whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
+                          : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
+    if (o.ahead > 0 && scope().values.size() > known) effect("prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
+    return v;
+  }
   return whole ? pure(family + "gather_" + type, integer, {where, Int(stride)}, hint)
                : pure(family + "gather_" + type + "_n", integer, {where, Int(stride), Int(lanes)}, hint);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "rtile/describe.h"
+#include "rtile/layout.h"
 #include "rtile/plan_nest.h"
 #include "rtile/relayout.h"
 #include "rtile/rprogram.h"
@@ -235,6 +236,47 @@ class Constructor {
     return all;
   }
 
+  /// An input in memory that several nests of a group read: the last of them fetches the next tile's while it computes, so that the first
+  /// finds it near.
+  struct Ahead {
+    int tensor;
+    size_t first, last;
+    double bytes;  ///< of a tile
+  };
+  std::vector<Ahead> read_ahead(const Group& g, int64_t tiles) const {
+    std::vector<Ahead> all;
+    if (profile_.levels.size() < 3) return all;
+    for (int t : program_.inputs) {
+      std::vector<size_t> readers;
+      for (size_t n = 0; n < g.nests.size(); ++n) {
+        bool reads = false;
+        g.nests[n].for_each_statement([&](const Statement& s) {
+          ir::for_each_access(*s.value, [&](const ir::Access& a) { reads |= a.tensor == t && walks(g.nests[n], a, g.shared.back()[n]); });
+        });
+        if (reads) readers.push_back(n);
+      }
+      const double bytes = tensor_bytes(program_[t]) / double(tiles);
+      if (readers.size() > 1 && home_[size_t(t)] + 1 == int(profile_.levels.size()) &&
+          bytes < 0.25 * double(profile_.levels[1].capacity_bytes))
+        all.push_back({t, readers.front(), readers.back(), bytes});
+    }
+    return all;
+  }
+  /// Elements from one value of the axis to the next; 0: not the same everywhere.
+  int64_t stride_along(const Nest& nest, const ir::Access& a, int axis) const {
+    if (!is_affine(a.index) || a.out_of_bounds) return 0;
+    return linearise(a.index, const_sizes(program_[a.tensor].strides), int(nest.axes.size())).coef[size_t(axis)];
+  }
+  bool walks(const Nest& nest, const ir::Access& a, int axis) const { return stride_along(nest, a, axis) > 0; }
+  void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, int workers, NestPlan& p) const {
+    for (size_t i = 0; i < p.operands.size(); ++i)
+      if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
+        p.operands.change(i, [&](Operand& o) { o.ahead = rows * stride_along(nest, o.access, axis); });
+    const double us = x.bytes / profile_.levels.back().read_gbs(workers) / 1e3;
+    p.estimate.us = std::cbrt(std::pow(p.estimate.us, 3) + std::pow(us, 3));
+    p.estimate.level_us.back() += us;
+  }
+
   std::optional<GroupPlan> fused_plan(const Group& g, int64_t size) {
     GroupPlan p;
     p.group.local = g.local;
@@ -254,6 +296,7 @@ class Constructor {
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     // tile buffers live in the level that holds them
     for (int t : g.local) c.home[size_t(t)] = near(local_bytes(g) / double(tiles));
+    const std::vector<Ahead> ahead = read_ahead(g, tiles);
     std::vector<bool> touched(program_.tensors.size(), false);
     for (size_t n = 0; n < g.nests.size(); ++n) {
       Nest nest = g.nests[n];
@@ -279,9 +322,13 @@ class Constructor {
       });
       for (size_t t = 0; t < touched.size(); ++t)
         if (touched[t]) here.home[t] = std::min(here.home[t], near(bytes));
+      for (const Ahead& x : ahead)
+        if (x.first == n) here.home[size_t(x.tensor)] = 1;
       const NestPlanner::Planned& planned = planned_(nest, keep, here, top_k_);
       for (size_t k = 0; k < g.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
       p.nests.push_back(planned.plans.front());
+      for (const Ahead& x : ahead)
+        if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, int(p.tasks), p.nests.back());
       planned.nest.for_each_statement([&](const Statement& s) {
         touched[size_t(s.tensor)] = true;
         ir::for_each_access(*s.value, [&](const ir::Access& a) { touched[size_t(a.tensor)] = true; });

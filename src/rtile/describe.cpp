@@ -58,7 +58,8 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
   for (const Operand& o : p.operands)
-    operands[program[o.access.tensor].name] = std::string(name(o.placement)) + (o.transposed ? ", transposed" : "");
+    operands[program[o.access.tensor].name] =
+        std::string(name(o.placement)) + (o.transposed ? ", transposed" : "") + (o.ahead > 0 ? ", next tile fetched ahead" : "");
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
@@ -147,6 +148,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed)
           o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement));
+        else if (x.ahead > 0)
+          o << "; " << program[x.access.tensor].name << " of the next tile fetched ahead";
       o << "\n";
       std::snprintf(line, sizeof line, "  time: compute %.4g", p.estimate.compute_us);
       o << line;

@@ -70,6 +70,8 @@ struct Operand {
   Placement placement = Placement::direct;
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
+  int64_t ahead =
+      0;  ///< > 0: with each vector, the one so many elements further on is fetched towards the second cache (a fused group's next tile)
 };
 
 /// The distinct accesses of a nest: shared by its many plans, copied when one of them changes a placement.

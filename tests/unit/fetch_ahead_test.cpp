@@ -1,0 +1,40 @@
+// Fused tiles whose input waits in memory: the next tile's rows come near while this one computes.
+#include <doctest/doctest.h>
+
+#include "emit/backend.h"
+#include "hwmodel/profile.h"
+#include "ir/ir.h"
+#include "rtile/construct.h"
+#include "rtile/rprogram.h"
+
+using namespace rgen;
+
+namespace {
+
+rtile::Candidate softmax(int rows, const hw::Profile& profile) {
+  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
+    "dims": {"N": 1000, "R": )--" + std::to_string(rows) +
+                                                      R"--(}, "outputs": ["Y"],
+    "compute": ["M[i:R] = max(j:N | X[i, j])", "E[i:R, j:N] = exp(X[i, j] - M[i])", "S[i:R] = sum(j:N | E[i, j])", "Y[i:R, j:N] = E[i, j] / S[i]"]})--");
+  return rtile::construct(program, profile, {.threads = 1}).front();
+}
+
+/// Elements ahead, of all operands; and the rows of the tile.
+std::pair<std::vector<int64_t>, int64_t> ahead(const rtile::Candidate& c) {
+  std::pair<std::vector<int64_t>, int64_t> found{{}, 0};
+  for (const rtile::GroupPlan& g : c.program->groups)
+    for (const rtile::NestPlan& n : g.nests)
+      for (const rtile::Operand& o : n.operands)
+        if (o.ahead > 0) found.first.push_back(o.ahead), found.second = g.shared.back().hi;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("an input in memory that two nests of a tile read is fetched a tile ahead, once") {
+  const auto [elements, rows] = ahead(softmax(40000, hw::load_profile("zen5")));
+  REQUIRE(elements.size() == 1);
+  CHECK(elements[0] == 1000 * rows);
+}
+
+TEST_CASE("what the caches hold is not fetched ahead") { CHECK(ahead(softmax(40, hw::load_profile("zen5"))).first.empty()); }
