@@ -226,8 +226,10 @@ class Constructor {
       const auto rows = int64_t(0.25 * double(profile_.levels[1].capacity_bytes) / std::max(1.0, row_bytes));
       if (rows > 16 && rows < 128) sizes.push_back(rows);
     }
+    int64_t outside = 1;  // tiles along the other axes
+    for (size_t k = 0; k < last; ++k) outside *= g.nests[0].axes[size_t(g.shared[k][0])].extent;
     for (int64_t size : sizes) {
-      const int64_t equal = Blocking(extent, 1, size).hi;
+      const int64_t equal = Blocking(extent, 1, std::min(size, ceil_div(extent * outside, threads_))).hi;  // a tile for every thread
       if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
       tried.push_back(equal);
       if (auto p = fused_plan(g, equal)) all.push_back(std::move(*p));

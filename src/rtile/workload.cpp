@@ -24,6 +24,7 @@ class Counter {
       traffic(nest_, facts_, plan_, c_, counts_, w_.levels);  // of a GPU's tasks together: GpuTile
     copies();
     w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
+    if (c_.threads == 1) w_.regions = 0;  // a fused group's nests run inside its tasks
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
     return std::move(w_);
