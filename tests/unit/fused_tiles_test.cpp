@@ -1,7 +1,6 @@
-// Fused tiles whose input waits in memory: the next tile's rows come near while this one computes.
+// Fused tiles: the next tile's rows come near while this one computes; threads share the tiles and fork once.
 #include <doctest/doctest.h>
 
-#include "emit/backend.h"
 #include "hwmodel/profile.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
@@ -11,12 +10,12 @@ using namespace rgen;
 
 namespace {
 
-rtile::Candidate softmax(int rows, const hw::Profile& profile) {
+rtile::Candidate softmax(int rows, const hw::Profile& profile, int threads = 1) {
   const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
     "dims": {"N": 1000, "R": )--" + std::to_string(rows) +
                                                       R"--(}, "outputs": ["Y"],
     "compute": ["M[i:R] = max(j:N | X[i, j])", "E[i:R, j:N] = exp(X[i, j] - M[i])", "S[i:R] = sum(j:N | E[i, j])", "Y[i:R, j:N] = E[i, j] / S[i]"]})--");
-  return rtile::construct(program, profile, {.threads = 1}).front();
+  return rtile::construct(program, profile, {.threads = threads}).front();
 }
 
 /// Elements ahead, of all operands; and the rows of the tile.
@@ -38,3 +37,13 @@ TEST_CASE("an input in memory that two nests of a tile read is fetched a tile ah
 }
 
 TEST_CASE("what the caches hold is not fetched ahead") { CHECK(ahead(softmax(40, hw::load_profile("zen5"))).first.empty()); }
+
+TEST_CASE("a fused group forks once, and every thread has a tile") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  for (int rows : {40, 400}) {
+    const rtile::Candidate one = softmax(rows, profile), two = softmax(rows, profile, 2);
+    REQUIRE(two.program->groups.size() == 1);
+    CHECK(two.program->groups[0].tasks == 2);
+    CHECK(two.estimate.us < 0.75 * one.estimate.us + profile.fork_join_us);
+  }
+}
