@@ -253,7 +253,8 @@ class Constructor {
       for (size_t n = 0; n < g.nests.size(); ++n) {
         bool reads = false;
         g.nests[n].for_each_statement([&](const Statement& s) {
-          ir::for_each_access(*s.value, [&](const ir::Access& a) { reads |= a.tensor == t && walks(g.nests[n], a, g.shared.back()[n]); });
+          ir::for_each_access(*s.value,
+                              [&](const ir::Access& a) { reads |= a.tensor == t && stride_along(g.nests[n], a, g.shared.back()[n]) > 0; });
         });
         if (reads) readers.push_back(n);
       }
@@ -269,7 +270,6 @@ class Constructor {
     if (!is_affine(a.index) || a.out_of_bounds) return 0;
     return linearise(a.index, const_sizes(program_[a.tensor].strides), int(nest.axes.size())).coef[size_t(axis)];
   }
-  bool walks(const Nest& nest, const ir::Access& a, int axis) const { return stride_along(nest, a, axis) > 0; }
   void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, int workers, NestPlan& p) const {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)

@@ -60,7 +60,15 @@ INLINE vi vi_abs(vi a) {
 }
 
 //@ vf_fma_to
-INLINE void vf_fma_to(vf& acc, vf a, vf b) { acc = vf_fma(a, b, acc); }
+/// acc += a·b where acc lies: on x86 GCC would let sums change places with factors, and spills some of them when a loop has to bring them
+/// back.
+INLINE void vf_fma_to(vf& acc, vf a, vf b) {
+#if defined(__FMA__) && !defined(__clang__)
+  __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+#else
+  acc = vf_fma(a, b, acc);
+#endif
+}
 //@ keep
 /// The value, to be used from its register: GCC would read memory again for each of a few uses.
 template <class V>

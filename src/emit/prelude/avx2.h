@@ -152,15 +152,6 @@ INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, 
 
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
-//@ vf_fma_to
-/// acc += a·b where acc lies: GCC would let sums change places with factors, and spills some of them when a loop has to bring them back.
-INLINE void vf_fma_to(vf& acc, vf a, vf b) {
-#if defined(__clang__)
-  acc = vf_fma(a, b, acc);
-#else
-  __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
-#endif
-}
 //@ vf_max
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 //@ vf_min

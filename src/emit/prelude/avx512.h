@@ -212,15 +212,6 @@ INLINE void vi_scatter_s32_n(int32_t* p, int64_t stride, vi v, int n) { scatter_
 
 //@ vf_fma
 INLINE vf vf_fma(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-//@ vf_fma_to
-/// acc += a·b where acc lies: GCC would let sums change places with factors, and spills some of them when a loop has to bring them back.
-INLINE void vf_fma_to(vf& acc, vf a, vf b) {
-#if defined(__clang__)
-  acc = vf_fma(a, b, acc);
-#else
-  __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
-#endif
-}
 //@ vf_max
 INLINE vf vf_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 //@ vf_min
