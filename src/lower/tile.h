@@ -132,6 +132,7 @@ class Tile {
   Value load(const Access& a);
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
+  void fetch_ahead(const Operand& o, const Address& where);
 
   /// Points of the tile that one load serves.
   int64_t uses(const Access& x) const;

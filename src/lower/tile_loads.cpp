@@ -75,11 +75,8 @@ Value Tile::load(const Access& a) {
   if (stride == 0) return pure(family + "bcast_" + type, integer, {where}, hint);
   const bool whole = lanes == W_ || m.padded;
   if (stride == 1) {
-    const size_t known = scope().values.size();
-    const Value v = whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
-                          : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
-    if (o.ahead > 0 && scope().values.size() > known) effect("prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
-    return v;
+    return whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
+                 : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
   }
   return whole ? pure(family + "gather_" + type, integer, {where, Int(stride)}, hint)
                : pure(family + "gather_" + type + "_n", integer, {where, Int(stride), Int(lanes)}, hint);
@@ -88,11 +85,20 @@ Value Tile::load(const Access& a) {
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
   constexpr int64_t kFew = 4;  // up to which GCC prefers a multiply-add's memory operand, though the load ports are what binds then
   const size_t known = scope().values.size();
+  const Address where = std::get<Address>(args.front());
   const Value v = pure(primitive, integer, std::move(args), hint);
-  const bool here = scope().values.size() > known;  // else it was loaded before, or further out
-  if (here && !finishing_ && c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew)
-    std::get<Op>(scope().body.back().node).keep = true;
+  if (scope().values.size() == known) return v;  // loaded before, or further out
+  if (!finishing_ && c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew) std::get<Op>(scope().body.back().node).keep = true;
+  if (o.ahead > 0) fetch_ahead(o, where);
   return v;
+}
+
+void Tile::fetch_ahead(const Operand& o, const Address& where) {
+  constexpr int64_t kLine = 64;
+  const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = c_.plan.interleaved() ? 4 * W_ : element * W_;
+  if ((where.offset.constant * element % kLine + kLine) % kLine >= vector) return;  // the line's first vector asks for it
+  // a packed operand is used line after line; a direct one's next tile waits until this one is done
+  effect(o.placement == Placement::prepack ? "prefetch_l1" : "prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
 }
 
 int64_t Tile::uses(const Access& x) const {

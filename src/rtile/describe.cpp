@@ -59,7 +59,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   json operands = json::object();
   for (const Operand& o : p.operands)
     operands[program[o.access.tensor].name] =
-        std::string(name(o.placement)) + (o.transposed ? ", transposed" : "") + (o.ahead > 0 ? ", next tile fetched ahead" : "");
+        std::string(name(o.placement)) + (o.transposed ? ", transposed" : "") + (o.ahead > 0 ? ", fetched ahead" : "");
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
@@ -146,10 +146,9 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
         if (p.taps_along(a)) o << "; " << n.axes[size_t(a)].name << " without padding";
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
       for (const Operand& x : p.operands)
-        if (x.placement != Placement::direct || x.transposed)
-          o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement));
-        else if (x.ahead > 0)
-          o << "; " << program[x.access.tensor].name << " of the next tile fetched ahead";
+        if (x.placement != Placement::direct || x.transposed || x.ahead > 0)
+          o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement))
+            << (x.ahead > 0 ? ", fetched ahead" : "");
       o << "\n";
       std::snprintf(line, sizeof line, "  time: compute %.4g", p.estimate.compute_us);
       o << line;

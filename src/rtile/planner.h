@@ -88,7 +88,9 @@ class Planner {
   int finish_axis(const NestPlan& p) const;
 
   // ---- loops around the tile, threads ----
-  void enumerate_loops(const NestPlan& base);
+  void enumerate_loops(const NestPlan& tile);
+  /// With the lines of packed operands that wait in memory asked for ahead of their use.
+  NestPlan fetch_ahead(NestPlan p) const;
   /// Partial sums pass through memory as vectors.
   bool sums_contiguous(int vec) const;
   /// Chunks of the reduction whose panels stay in a near cache: leading reduced axes one value at a time, or pieces of the last.
