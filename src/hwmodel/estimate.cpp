@@ -73,7 +73,8 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
     e.level_us.push_back(transfer + first_misses);
     o.transfer(transfer, first_misses, level);
-    if (i > 0) cubes += cubes_of(transfer * (1 - level.overlap), t.concentration, e.compute_us);
+    const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;
+    if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, e.compute_us);
   }
   o.longest = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;

@@ -98,22 +98,17 @@ std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
 /// Little's law: so many bytes must have been asked for to keep memory busy while the products of what has come are formed. The hardware's
 /// prefetchers ask for less, and stop at pages: they do where nothing else is to be done, and lose up to half the time beside products.
 NestPlan Planner::fetch_ahead(NestPlan p) const {
-  constexpr int64_t kProducts = 3;     // of each element, from which on asking pays (measured on Zen 5)
-  constexpr double kOfLastCache = 0.4;  // from so much on, others' data push some of it out between calls
-  const auto& levels = c_.profile.levels;
-  const hw::MemoryLevel& memory = levels.back();
-  if (!contraction_ || levels.size() < 2 || memory.read_gbs(c_.threads) <= 0) return p;
+  constexpr int64_t kProducts = 3;  // of each element, from which on asking pays (measured on Zen 5)
+  const hw::MemoryLevel& memory = c_.profile.levels.back();
+  if (!contraction_ || memory.read_gbs(c_.threads) <= 0) return p;
   const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
-    if (p.operands[i].placement != Placement::prepack) continue;
-    int64_t products = 1, elements = 1;
-    for (int a = 0; a < n_; ++a) {
-      if (o.coef[size_t(a)] != 0) elements *= extent(a);
-      if (o.coef[size_t(a)] == 0 && !reduced(a)) products *= p.tile[size_t(a)].size();
-    }
-    const bool far = double(elements * o.element_bytes) > kOfLastCache * double(levels[levels.size() - 2].capacity_bytes);
-    if (far && products >= kProducts) p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    if (p.operands[i].placement != Placement::prepack || c_.home[size_t(o.tensor)] + 1 != int(c_.profile.levels.size())) continue;
+    int64_t products = 1;
+    for (int a : outputs_)
+      if (o.coef[size_t(a)] == 0) products *= p.tile[size_t(a)].size();
+    if (products >= kProducts) p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
   }
   return p;
 }
@@ -235,11 +230,12 @@ bool Planner::streams(const NestPlan& p) const {
 }
 
 void Planner::finish(NestPlan p) {
-  p.stream = streams(p);
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
-  if (p.stream && p.estimate.bound != c_.profile.levels.back().name) {  // stores that nothing waits for are better buffered by the caches
-    p.stream = false;
-    p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+  if (p.estimate.bound == c_.profile.levels.back().name && streams(p)) {  // stores that nothing waits for are better buffered by the caches
+    p.stream = true;
+    hw::Estimate streamed = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+    p.stream = streamed.us < p.estimate.us;
+    if (p.stream) p.estimate = std::move(streamed);
   }
   plans_.push_back(std::move(p));
 }

@@ -70,8 +70,8 @@ struct Operand {
   Placement placement = Placement::direct;
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
-  /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache (Planner::fetch_ahead),
-  /// of a direct one towards the second (a fused group's next tile).
+  /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache
+  /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile).
   int64_t ahead = 0;
 };
 

@@ -73,6 +73,8 @@ class Traffic {
           reusing = reusing && !used;
           if (!reusing) bytes = slides ? std::min(bytes * trips[l], each(l)[i]) : bytes * trips[l];
         }
+        const bool memory = inner + 2 == levels.size();
+        if (memory && !(o.is_store && plan_.stream)) bytes *= c_.missing;
         t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflicts[i]);
         if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
@@ -80,12 +82,13 @@ class Traffic {
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
           if (plan_.stream)
-            t.read_bytes += inner + 2 == levels.size() ? bytes : 0;
+            t.read_bytes += memory ? bytes : 0;
           else
             t.write_bytes += bytes;
           if (chunks_ > 1) t.read_bytes += bytes * (1 - 1 / chunks_);  // partial sums
         } else {
           t.read_bytes += bytes;
+          if (memory && plan_.operands[i].ahead > 0) t.ahead_bytes += bytes;
         }
       }
       if (come > 0) t.concentration = concentrated / come;

@@ -15,6 +15,7 @@ struct PlanContext {
   std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
   int breadth = 1;                ///< ConstructOptions::breadth
   int register_tiles = 6;         ///< that go on to loops and placement
+  double missing = 1;             ///< share of what waits in memory that is not in the last cache between calls
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a

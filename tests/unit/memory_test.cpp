@@ -1,0 +1,71 @@
+// Tensors that wait in memory: what the last cache kept of them, and lines that are asked for ahead of their use.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "hwmodel/profile.h"
+#include "ir/ir.h"
+#include "rtile/construct.h"
+#include "rtile/rprogram.h"
+
+using namespace rgen;
+
+namespace {
+
+std::string dims(int64_t m, int64_t n, int64_t k) {
+  return R"--("dims": {"M": )--" + std::to_string(m) + R"--(, "N": )--" + std::to_string(n) + R"--(, "K": )--" + std::to_string(k) + "}";
+}
+
+/// Bytes ahead, of the packed weights of a product; 0: not asked for.
+int64_t ahead(int64_t m, int64_t n, int64_t k, const hw::Profile& profile) {
+  const ir::TensorProgram program = ir::parse_program(
+      R"--({"inputs": {"A": {"shape": ["M", "K"]}, "B": {"shape": ["K", "N"], "constant": true}}, "outputs": ["C"],
+            "compute": ["C[m:M, n:N] = sum(k:K | A[m,k] * B[k,n])"], )--" +
+      dims(m, n, k) + "}");
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  for (const rtile::Operand& o : c.program->groups[0].nests[0].operands)
+    if (o.placement == rtile::Placement::prepack) return o.ahead * 4;
+  return -1;
+}
+
+double sum_us(int64_t mib, const hw::Profile& profile) {
+  const ir::TensorProgram program =
+      ir::parse_program(R"--({"inputs": {"X": {"shape": ["M", "K"]}}, "outputs": ["Y"], "compute": ["Y[m:M] = sum(k:K | X[m,k])"], )--" +
+                        dims(mib * 256, 1, 1024) + "}");
+  return rtile::construct(program, profile, {.threads = 1}).front().estimate.us;
+}
+
+}  // namespace
+
+TEST_CASE("packed weights in memory are asked for as many bytes ahead as must be under way") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const hw::MemoryLevel& memory = profile.levels.back();
+  const double under_way = memory.latency_ns * memory.read_gbs(1);
+  for (const int64_t m : {6, 12, 100}) {
+    const auto bytes = double(ahead(m, 8192, 8192, profile));
+    CHECK(bytes >= 2 * under_way);
+    CHECK(bytes < 2 * under_way + 64);
+    CHECK(int64_t(bytes) % memory.line_bytes == 0);
+  }
+}
+
+TEST_CASE("weights that the caches hold, or that are read once, are not asked for ahead") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  CHECK(ahead(12, 512, 512, profile) == 0);
+  CHECK(ahead(1, 8192, 8192, profile) == 0);
+}
+
+TEST_CASE("the last cache keeps less and less of what is walked again and again") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const hw::MemoryLevel &memory = profile.levels.back(), &cache = profile.levels[profile.levels.size() - 2];
+  const int64_t mib = cache.capacity_bytes >> 20;
+  double last = 0;
+  for (const double footprint : {0.3, 0.6, 1.0, 1.5, 2.0, 4.0, 8.0, 32.0}) {
+    const int64_t n = int64_t(footprint * double(mib));
+    const double us = sum_us(n, profile), per_mib = us / double(n);
+    CHECK(per_mib > last);  // no step back where the home changes
+    last = per_mib;
+    CHECK(us <= 1.3 * double(n << 20) * (1 / memory.read_gbs(1) + 1 / cache.read_gbs(1)) / 1e3);
+  }
+  CHECK(last > 0.9 * double(1 << 20) / memory.read_gbs(1) / 1e3);
+}
