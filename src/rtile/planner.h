@@ -84,6 +84,7 @@ class Planner {
   /// Tiles with more reuse of some factor than any faster one go to the front: loops and caches may make more of them. Pre: fastest first.
   void prefer_reuse();
   void unroll(NestPlan& p) const;
+  int64_t followed_steps(const NestPlan& p, int axis, int64_t unit) const;
   /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
   int finish_axis(const NestPlan& p) const;
 

@@ -285,7 +285,10 @@ INLINE V fold(V v, Op op) {
 
 //@ vf_dpbf16 ? avx512bf16
 INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(__clang__)
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // by the intrinsic, GCC moves sums to and fro between registers
+  return acc;
+#elif defined(__AVX512BF16__)
   return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b);
 #else
   const vi high = vi_set((int32_t)0xffff0000);
@@ -309,7 +312,10 @@ INLINE __m512i even_unsigned(vi v) { return _mm512_and_si512((__m512i)v, _mm512_
 INLINE __m512i odd_unsigned(vi v) { return _mm512_srli_epi16((__m512i)v, 8); }
 //@ vi_dpbusd ? avx512vnni
 INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) && !defined(__clang__)
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // as above
+  return acc;
+#elif defined(__AVX512VNNI__)
   return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)b);
 #else
   return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
