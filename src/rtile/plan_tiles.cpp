@@ -45,7 +45,9 @@ void Planner::enumerate_tiles(const Start& s) {
     if (a != vec && a != s.tile_axis && extent(a) > 1) others.push_back(a);
   const int64_t fixed = s.tile_axis >= 0 ? std::min(s.tile_size, extent(s.tile_axis)) : 1;
   const int64_t units = ceil_div(extent(vec), s.plan.lanes);
-  for (int64_t nv : sizes(units, facts_.products > 0 ? 8 : 16)) {
+  // half a KiB of each stream, over which prefetchers follow the loads of a long body
+  const bool streams = !gpu() && !accumulates;
+  for (int64_t nv : sizes(units, facts_.products > 0 || streams ? 8 : 16)) {
     NestPlan p = s.plan;
     p.tile[size_t(vec)] = Blocking(extent(vec), p.lanes, nv * p.lanes);
     if (s.tile_axis >= 0) p.tile[size_t(s.tile_axis)] = Blocking(extent(s.tile_axis), 1, fixed);
@@ -93,6 +95,10 @@ void Planner::consider(const NestPlan& tile) {
   if (registers_needed(nest_, facts_, p) <= registers) score(p);
 }
 
+bool Planner::transposes(const NestPlan& p) {
+  return p.store_transpose_axis >= 0 || std::any_of(p.operands.begin(), p.operands.end(), [](const Operand& o) { return o.transposed; });
+}
+
 void Planner::score(NestPlan& p) {
   double us = 0;
   if (gpu()) {
@@ -104,9 +110,14 @@ void Planner::score(NestPlan& p) {
     us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
-    p.loops.reserve(outputs_.size());
-    for (int a : outputs_) p.loops.push_back({a, 1});
-    us = hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
+    const auto timed = [&](const std::vector<int>& order) {
+      p.loops.clear();
+      for (int a : order) p.loops.push_back({a, 1});
+      return hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
+    };
+    us = timed(outputs_);
+    if (transposes(p))  // which of the tensors is walked along its rows decides
+      for (const std::vector<int>& order : loop_orders(p)) us = std::min(us, timed(order));
   }
   p.loops.clear();
   fastest_ = std::min(fastest_, us);

@@ -176,7 +176,11 @@ class Traffic {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const double before = run;
-      extend(a, axes_[a].covered);
+      int64_t within = axes_[a].covered;  // or a step of the loop around it
+      for (size_t outer = 0; outer < l; ++outer)
+        if (size_t(plan_.loops[outer].axis) == a)
+          within = std::min(within, plan_.loops[outer].step * (reduced(a) ? 1 : plan_.tile[a].size()));
+      extend(a, within);
       if (run == before) break;  // the next iteration jumps
     }
     return std::min(65536.0, std::max(64.0, run * o.element_bytes));
