@@ -220,10 +220,12 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
 
 bool Planner::streams(const NestPlan& p) const {
   if (c_.profile.arch != "x86-64" || p.chunked()) return false;
+  const int along = p.store_transpose_axis >= 0 ? p.store_transpose_axis : p.vec;
+  if (p.tile[size_t(along)].size() % W_ != 0) return false;  // parts of lines are stored as usual
   for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
     if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
-        (o.coef[size_t(p.vec)] == 1 || p.store_transpose_axis >= 0))
+        o.coef[size_t(along)] == 1)
       return true;
   }
   return false;
@@ -231,7 +233,9 @@ bool Planner::streams(const NestPlan& p) const {
 
 void Planner::finish(NestPlan p) {
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
-  if (p.estimate.bound == c_.profile.levels.back().name && streams(p)) {  // stores that nothing waits for are better buffered by the caches
+  // beside products results are few, and stores that nothing waits for are better buffered
+  const bool by_memory = contraction_ ? p.estimate.bound == c_.profile.levels.back().name : p.estimate.level_us.back() > 0;
+  if (by_memory && streams(p)) {
     p.stream = true;
     hw::Estimate streamed = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
     p.stream = streamed.us < p.estimate.us;

@@ -74,7 +74,8 @@ class Traffic {
           if (!reusing) bytes = slides ? std::min(bytes * trips[l], each(l)[i]) : bytes * trips[l];
         }
         const bool memory = inner + 2 == levels.size();
-        if (memory && !(o.is_store && plan_.stream)) bytes *= c_.missing;
+        if (memory && !(o.is_store && plan_.stream))
+          bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
         t.runs += bytes / runs[i];
         if (inner == 0) bytes = std::max(bytes, conflicts[i]);
         if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;

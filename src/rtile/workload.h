@@ -15,7 +15,9 @@ struct PlanContext {
   std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
   int breadth = 1;                ///< ConstructOptions::breadth
   int register_tiles = 6;         ///< that go on to loops and placement
-  double missing = 1;             ///< share of what waits in memory that is not in the last cache between calls
+  /// The share of what waits in memory that is not in the last cache between calls: of what is read, that also while streaming stores
+  /// keep the results out of it, and of what is written.
+  double missing = 1, missing_beside_streams = 1, missing_results = 1;
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a
