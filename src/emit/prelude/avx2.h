@@ -129,12 +129,22 @@ INLINE __m256i gather_all(const void* p, int64_t stride) {
   }
   return gather_bits(p, stride, _mm256_set1_epi32(-1), _mm256_setzero_si256());
 }
+//@ gather_n
+/// The first n lanes of a gather, zeros behind. Stride 2 known at compile time reads p[0 … 2n − 2], nothing beyond.
+INLINE __m256i gather_n(const void* p, int64_t stride, int n) {
+  if (__builtin_constant_p(stride) && stride == 2) {
+    const int* q = (const int*)p;
+    const int words = n < 1 ? 0 : 2 * n - 1;
+    const vi a = (vi)_mm256_maskload_epi32(q, (__m256i)lanes_in(0, words));
+    const vi b = words > 7 ? (vi)_mm256_maskload_epi32(q + 7, (__m256i)lanes_in(0, words - 7)) : vi_set(0);
+    return (__m256i)__builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+  }
+  return gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
+}
 //@ vf_gather_f32
 INLINE vf vf_gather_f32(const float* p, int64_t stride) { return (vf)gather_all(p, stride); }
 //@ vf_gather_f32_n
-INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) {
-  return (vf)gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
-}
+INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) { return (vf)gather_n(p, stride, n); }
 //@ vf_gather_f32_range
 INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, float fill) {
   return (vf)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vf_set(fill));
@@ -142,9 +152,7 @@ INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, fl
 //@ vi_gather_s32
 INLINE vi vi_gather_s32(const int32_t* p, int64_t stride) { return (vi)gather_all(p, stride); }
 //@ vi_gather_s32_n
-INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) {
-  return (vi)gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
-}
+INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) { return (vi)gather_n(p, stride, n); }
 //@ vi_gather_s32_range
 INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, int32_t fill) {
   return (vi)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vi_set(fill));

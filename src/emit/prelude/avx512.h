@@ -122,10 +122,23 @@ INLINE __m512i gather_all(const void* p, int64_t stride) {
   }
   return gather_bits(p, stride, 0xffff, _mm512_setzero_si512());
 }
+//@ gather_n
+/// The first n lanes of a gather, zeros behind. Stride 2 known at compile time reads p[0 … 2n − 2], nothing beyond.
+INLINE __m512i gather_n(const void* p, int64_t stride, int n) {
+  if (__builtin_constant_p(stride) && stride == 2) {
+    const int32_t* q = (const int32_t*)p;
+    const __m512i even = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
+    const int words = n < 1 ? 0 : 2 * n - 1;
+    const __m512i low = _mm512_maskz_loadu_epi32(mask_n(words < 16 ? words : 16), q);
+    const __m512i high = words > 15 ? _mm512_maskz_loadu_epi32(mask_n(words - 15), q + 15) : _mm512_setzero_si512();
+    return _mm512_permutex2var_epi32(low, even, high);
+  }
+  return gather_bits(p, stride, mask_n(n), _mm512_setzero_si512());
+}
 //@ vf_gather_f32
 INLINE vf vf_gather_f32(const float* p, int64_t stride) { return (vf)gather_all(p, stride); }
 //@ vf_gather_f32_n
-INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) { return (vf)gather_bits(p, stride, mask_n(n), _mm512_setzero_si512()); }
+INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) { return (vf)gather_n(p, stride, n); }
 //@ vf_gather_f32_range
 INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, float fill) {
   return (vf)gather_bits(p, stride, mask_range(lo, hi), (__m512i)_mm512_set1_ps(fill));
@@ -133,7 +146,7 @@ INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, fl
 //@ vi_gather_s32
 INLINE vi vi_gather_s32(const int32_t* p, int64_t stride) { return (vi)gather_all(p, stride); }
 //@ vi_gather_s32_n
-INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) { return (vi)gather_bits(p, stride, mask_n(n), _mm512_setzero_si512()); }
+INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) { return (vi)gather_n(p, stride, n); }
 //@ vi_gather_s32_range
 INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, int32_t fill) {
   return (vi)gather_bits(p, stride, mask_range(lo, hi), _mm512_set1_epi32(fill));

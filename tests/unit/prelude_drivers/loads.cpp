@@ -72,6 +72,10 @@ void check_constant(const char* name, int64_t stride, int lo, int hi, Guarded& m
       check_constant<T, V>("constant n", 1, 0, to, memory, 0, [](const Word* p) { return V##_load_n(p, to, T{}); });                       \
       check_constant<T, V>("constant range", 1, from, to, memory, 9, [](const Word* p) { return V##_load_range(p, to - 3, to, 9, T{}); }); \
     });                                                                                                                                    \
+    for_each_constant<kLanes>([&](auto n) {                                                                                                \
+      constexpr int to = decltype(n)::value;                                                                                               \
+      check_constant<T, V>("stride 2, constant n", 2, 0, to, memory, 0, [](const Word* p) { return V##_gather_n(p, 2, to, T{}); });        \
+    });                                                                                                                                    \
     for (int64_t s : kStrides)                                                                                                             \
       check_loads<T, V>(                                                                                                                   \
           "gather", s, memory,                                                                                                             \
