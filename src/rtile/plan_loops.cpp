@@ -105,10 +105,7 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
     if (p.operands[i].placement != Placement::prepack || c_.home[size_t(o.tensor)] + 1 != int(c_.profile.levels.size())) continue;
-    int64_t products = 1;
-    for (int a : outputs_)
-      if (o.coef[size_t(a)] == 0) products *= p.tile[size_t(a)].size();
-    if (products >= kProducts) p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    if (reuse(p, i) >= kProducts) p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
   }
   return p;
 }

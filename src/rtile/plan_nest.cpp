@@ -60,6 +60,13 @@ std::vector<NestPlan> Planner::run(int keep) {
   return std::move(plans_);
 }
 
+int64_t Planner::reuse(const NestPlan& p, size_t operand) const {
+  int64_t points = 1;
+  for (int a : outputs_)
+    if (facts_.operands[operand].coef[size_t(a)] == 0) points *= p.tile[size_t(a)].size();
+  return points;
+}
+
 void Planner::prefer_reuse() {
   for (size_t i = 0; i < facts_.reads; ++i)  // a factor that is read once decides by itself how fast the others are used
     if (facts_.operands[i].inner &&
@@ -75,9 +82,7 @@ void Planner::prefer_reuse() {
     Ranked r{std::move(t), {}};
     for (size_t i = 0; i < facts_.reads; ++i) {
       if (!facts_.operands[i].inner) continue;
-      r.reuse.push_back(1);
-      for (int a : outputs_)
-        if (facts_.operands[i].coef[size_t(a)] == 0) r.reuse.back() *= r.tile.plan.tile[size_t(a)].size();
+      r.reuse.push_back(reuse(r.tile.plan, i));
     }
     for (const Ranked& faster : all) {
       if (r.reuse == faster.reuse)

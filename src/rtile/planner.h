@@ -82,6 +82,8 @@ class Planner {
   /// Tile registers: accumulators, and one for every row and column of them.
   bool fits_tiles(const NestPlan& p) const;
   int64_t points(const NestPlan& p) const;
+  /// Points of the register tile that one load of the operand serves.
+  int64_t reuse(const NestPlan& p, size_t operand) const;
   /// Tiles with more reuse of some factor than any faster one go to the front: loops and caches may make more of them. Pre: fastest first.
   void prefer_reuse();
   void unroll(NestPlan& p) const;

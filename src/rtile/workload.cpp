@@ -43,7 +43,6 @@ class Counter {
   hw::Workload w_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
-
   /// Distinct values of the operand's address among the points of one unrolled body.
   double distinct(const NestFacts::OperandFacts& o) const {
     double n = 1;

@@ -110,16 +110,18 @@ INLINE __m512i gather_bits(const void* p, int64_t stride, __mmask16 m, __m512i o
   const __m256i b = _mm512_mask_i64gather_epi32(_mm512_extracti64x4_epi64(other, 1), (__mmask8)(m >> 8), high, p, 4);
   return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
 }
+//@ even_words
+/// Words 0, 2 … 30 of the 31 that begin with `low` and end with `high`: the 16th is in both.
+INLINE __m512i even_words(__m512i low, __m512i high) {
+  return _mm512_permutex2var_epi32(low, _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0), high);
+}
 //@ gather_all
 /// A full gather; strides 0, 1 and 2 known at compile time need none. Stride 2 reads p[0 … 30], nothing beyond.
 INLINE __m512i gather_all(const void* p, int64_t stride) {
   const int32_t* q = (const int32_t*)p;
   if (__builtin_constant_p(stride) && stride == 0) return _mm512_set1_epi32(*q);
   if (__builtin_constant_p(stride) && stride == 1) return _mm512_loadu_si512(q);
-  if (__builtin_constant_p(stride) && stride == 2) {
-    const __m512i even = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
-    return _mm512_permutex2var_epi32(_mm512_loadu_si512(q), even, _mm512_loadu_si512(q + 15));
-  }
+  if (__builtin_constant_p(stride) && stride == 2) return even_words(_mm512_loadu_si512(q), _mm512_loadu_si512(q + 15));
   return gather_bits(p, stride, 0xffff, _mm512_setzero_si512());
 }
 //@ gather_n
@@ -127,11 +129,10 @@ INLINE __m512i gather_all(const void* p, int64_t stride) {
 INLINE __m512i gather_n(const void* p, int64_t stride, int n) {
   if (__builtin_constant_p(stride) && stride == 2) {
     const int32_t* q = (const int32_t*)p;
-    const __m512i even = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
     const int words = n < 1 ? 0 : 2 * n - 1;
     const __m512i low = _mm512_maskz_loadu_epi32(mask_n(words < 16 ? words : 16), q);
     const __m512i high = words > 15 ? _mm512_maskz_loadu_epi32(mask_n(words - 15), q + 15) : _mm512_setzero_si512();
-    return _mm512_permutex2var_epi32(low, even, high);
+    return even_words(low, high);
   }
   return gather_bits(p, stride, mask_n(n), _mm512_setzero_si512());
 }
