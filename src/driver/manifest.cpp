@@ -28,8 +28,8 @@ const std::string& argument_name(const ir::TensorProgram& program, int position)
 
 /// Shared memory is what the launch asks for, beside what the kernel declares.
 Json launch(const emit::Launch& l, Json args) {
-  return {{"symbol", l.symbol}, {"grid", {l.grid, 1, 1}}, {"block", {l.block, 1, 1}}, {"shared_bytes", l.shared_bytes},
-          {"cluster", 1},       {"args", std::move(args)}};
+  return {{"symbol", l.symbol},   {"grid", {l.grid, 1, 1}}, {"block", {l.block, 1, 1}}, {"shared_bytes", l.shared_bytes},
+          {"cluster", l.cluster}, {"args", std::move(args)}};
 }
 
 Json launch(const emit::Launch& l, const ir::TensorProgram& program) {

@@ -25,6 +25,7 @@ struct Launch {
   int block = 32;
   int64_t shared_bytes = 0;
   std::vector<Arg> args;  ///< pointers, in the kernel's order; of a prepack kernel none: it takes (src, dst)
+  int cluster = 1;        ///< neighbouring blocks that run at once; the kernel says so itself (__cluster_dims__). Divides the grid
 };
 
 struct PrepackEntry {

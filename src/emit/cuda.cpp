@@ -50,9 +50,10 @@ class Kernels {
               ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
     return text;
   }
-  static std::string signature(const std::string& name, int threads, int resident, const std::string& parameters) {
-    return "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(std::max(1, resident)) +
-           ") " + name + "(" + parameters + ") {\n";
+  static std::string signature(const std::string& name, int threads, int resident, const std::string& parameters, int cluster = 1) {
+    return "\nextern \"C\" __global__ void " + (cluster > 1 ? "__cluster_dims__(" + std::to_string(cluster) + ", 1, 1) " : "") +
+           "__launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(std::max(1, resident)) + ") " + name + "(" + parameters +
+           ") {\n";
   }
 
   std::string packing(const std::string& symbol, const Prepack& q, Emitted& e) {
@@ -70,14 +71,14 @@ class Kernels {
     const bool together = r.threads > 0;
     const int warps = together ? r.threads / 32 : int(std::min<int64_t>(r.block_tasks, r.tasks));
     const int64_t shared = std::max(printer_.warp_bytes * warps, together ? printer_.block_bytes : 0);
-    Launch launch{name, together ? r.tasks : ceil_div(r.tasks, warps), 32 * warps, shared, {}};
+    Launch launch{name, together ? r.tasks : ceil_div(r.tasks, warps), 32 * warps, shared, {}, r.cluster};
     std::string parameters;
     for (int b : used) {
       const Buffer& buffer = p_.buffers[size_t(b)];
       parameters += (parameters.empty() ? "" : ", ") + parameter(b);
       launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
     }
-    std::string text = signature(name, launch.block, r.resident, parameters) + tensors(used);
+    std::string text = signature(name, launch.block, r.resident, parameters, r.cluster) + tensors(used);
     if (together) {
       text += "  " + printer_.procedure(r.proc) + "(&t, blockIdx.x, threadIdx.x);\n}\n";
       e.launches.push_back(std::move(launch));

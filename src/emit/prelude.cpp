@@ -31,7 +31,7 @@ struct Prelude {
 /// First match wins: what a vector unit does best itself stands before what is written for all.
 std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
   constexpr std::array<std::string_view, 4> unit = {"avx512", "avx2", "neon", "portable"};
-  if (simd == Simd::cuda) return {"cuda", "cuda_staging"};
+  if (simd == Simd::cuda) return {"cuda", "cuda_staging", "cuda_pipeline"};
   std::vector<std::string_view> files = {"common", unit[static_cast<size_t>(simd)]};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
   for (std::string_view shared : {"arithmetic", "memory_loads", "memory_stores", "dot", "math"}) files.push_back(shared);

@@ -266,16 +266,18 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
     line() << "__syncthreads();\n";
     return true;
   }
-  if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait") {  // the number is a template's argument
-    used.insert(o.primitive);
-    line() << o.primitive << "<" << args[0] << ">();\n";
+  if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait" || o.primitive == "barrier_release" || o.primitive == "bulk_copy_all") {
+    used.insert(o.primitive);  // the number is a template's argument
+    line() << o.primitive << "<" << args[0] << ">(";
+    for (size_t i = 1; i < args.size(); ++i) out_ << (i > 1 ? ", " : "") << args[i];
+    out_ << ");\n";
     return true;
   }
-  if (o.primitive.starts_with("wgmma_") && o.args.size() == 4) {  // the first of its sums, columns, and where its factors are staged
+  if (o.primitive.starts_with("wgmma_") && o.args.size() == 6) {  // the first of its sums, columns; where each factor is staged, its rows
     used.insert(o.primitive + "_n" + args[1]);
     used.insert("stage_descriptor");
-    line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], stage_descriptor(" << args[2]
-           << "), stage_descriptor(" << args[3] << "));\n";
+    line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], stage_descriptor(" << args[2] << ", " << args[3]
+           << "), stage_descriptor(" << args[4] << ", " << args[5] << "));\n";
     return true;
   }
   if (o.primitive != "cp16") return false;
@@ -399,8 +401,12 @@ void Printer::stmt(const LetPtr& l) {
   }
   if (b.kind == Buffer::Kind::shared) {
     used.insert("shared_base");
-    line() << type(b) << " const " << pointer(l.pointer) << " = shared_base();\n";
-    block_bytes = std::max(block_bytes, b.elements * size_of(b.dtype));
+    std::string at = b.offset > 0 ? "shared_base() + " + std::to_string(b.offset) : "shared_base()";
+    if (b.dtype != DType::u8) at = "(" + type(b) + ")(" + at + ")";
+    line() << type(b) << " const " << pointer(l.pointer) << " = " << at;
+    if (l.offset != Int(0)) out_ << " + " << print(l.offset);
+    out_ << ";\n";
+    block_bytes = std::max(block_bytes, b.offset + b.elements * size_of(b.dtype));
     return;
   }
   line() << type(b) << " const " << pointer(l.pointer) << " = t->" << buffer_names_[size_t(p.buffer)];

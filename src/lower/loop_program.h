@@ -47,7 +47,7 @@ struct Buffer {
   int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
   enum class Kind : uint8_t { input, output, packed, workspace, local, shared } kind = Kind::input;
   int argument = -1;       ///< position in `args` (packed: of the input it replaces)
-  int64_t offset = 0;      ///< workspace: bytes from its start
+  int64_t offset = 0;      ///< workspace and shared: bytes from its start
   int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies
   bool byte_wide = false;  ///< addressed in bytes whatever the dtype (interleaved groups)
 };
@@ -131,6 +131,7 @@ struct Region {
   int block_tasks = 1;  ///< rtile::NestPlan::block_tasks
   int resident = 1;     ///< blocks that an SM holds for certain: the compiler may use as many registers as that leaves
   int threads = 0;      ///< > 0: a task is a block of so many threads that work together: proc(task, thread)
+  int cluster = 1;      ///< neighbouring blocks that run at once and reach each other's shared memory
 };                      ///< proc(task)
 struct Prepack {
   int input;

@@ -121,8 +121,9 @@ class ProgramLowering {
     NestContext c = context(g.group.nests[n], g.nests[n], prefix);
     place_operands(c);
     const NestPlan& plan = g.nests[n];
-    if (plan.staging)
-      result_.regions.push_back({lower_staged(c), plan.tasks(), "", 1, plan.estimate.resident, 32 * plan.staging->warps()});
+    if (const rtile::Staging* staging = plan.staging.get())
+      result_.regions.push_back({lower_staged(c), staging->producers() > 0 ? staging->grid : plan.tasks(), "", 1, plan.estimate.resident,
+                                 staging->threads(), staging->cluster});
     else
       result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks});
   }

@@ -61,7 +61,7 @@ void lower_prepack(NestContext& c, int operand) {
   const int n = int(c.nest.axes.size());
   const rtile::Linear l = rtile::linearise(o.access.index, source.strides, n);
   const bool grouped = c.plan.interleaved() && operand == c.plan.operand_b;
-  const bool fragments = grouped && (c.plan.form == AtomForm::warp || c.plan.form == AtomForm::staged);
+  const bool fragments = grouped && (c.plan.form == AtomForm::warp || (c.plan.staging && c.plan.staging->producers() == 0));
   const bool lanes = c.nest.axes[size_t(c.plan.vec)].reduced && l.coef[size_t(c.plan.vec)] != 0;  // of the reduction's vectors
   // neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded
   const int k_axis = grouped ? c.plan.k_axis : lanes ? c.plan.vec : -1;

@@ -217,6 +217,21 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
 
 int64_t shared_bytes(const NestPlan& plan) { return plan.form == AtomForm::warp ? plan.tile[size_t(plan.vec)].hi * kFragmentTile * 4 : 0; }
 
+BlockMemory block_memory(const NestPlan& plan) {
+  const Staging& s = *plan.staging;
+  constexpr int64_t kBarrier = 8, kRows = kFragmentTile * 4;
+  BlockMemory m;
+  m.stage = s.depth * (s.block_rows() + plan.block_columns()) * kStepBytes;
+  m.barriers = s.stages * m.stage;
+  if (s.producers() == 0) {
+    m.bytes = std::max(m.barriers, s.warps() * plan.column_tiles() * kRows);
+  } else {
+    m.rows = round_up(m.barriers + 2 * s.stages * kBarrier, 128);
+    m.bytes = m.rows + s.warps() * kRows;
+  }
+  return m;
+}
+
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
   if (plan.form == AtomForm::warp) {
     std::vector<int64_t> size;

@@ -54,6 +54,14 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
 int64_t shared_bytes(const NestPlan& plan);
 constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
 
+/// Form staged: a block's shared memory. Unit group: stages, two barriers for each, then a tile of rows of every warp's sums, which leave
+/// while the stages are filled for the next task; else the rows take the stages' place. Bytes, from the start.
+struct BlockMemory {
+  int64_t stage = 0;  ///< of one
+  int64_t barriers = 0, rows = 0, bytes = 0;
+};
+BlockMemory block_memory(const NestPlan& plan);
+
 /// Vector registers that the tile needs at once.
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
 

@@ -1,5 +1,6 @@
 // Block tiles of form staged: which there are, and the best of them.
 #include <algorithm>
+#include <cmath>
 
 #include "rtile/atoms.h"
 #include "rtile/layout.h"
@@ -28,11 +29,11 @@ bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFac
   return pieces(l.constant) && pieces(nest.axes[size_t(k)].extent);
 }
 
-/// An extent in whole blocks of `hi` units, the last partly filled.
-Blocking whole_blocks(int64_t extent, int64_t unit, int64_t hi) {
+/// An extent in blocks of `hi` units, a multiple of `times`, the last of them partly filled or empty.
+Blocking whole_blocks(int64_t extent, int64_t unit, int64_t hi, int64_t times = 1) {
   Blocking b;
   b.extent = extent, b.unit = unit, b.hi = hi;
-  b.blocks = b.n_hi = ceil_div(ceil_div(extent, unit), hi);
+  b.blocks = b.n_hi = round_up(ceil_div(ceil_div(extent, unit), hi), times);
   return b;
 }
 
@@ -56,10 +57,10 @@ class BlockPlanner {
   }
 
   std::vector<NestPlan> run() {
-    const bool group = block_.unit == Staging::Unit::group;
-    for (block_.warp_rows = group ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
-      for (block_.warp_columns = 1; block_.warps() <= kMostWarps && (block_.warp_columns == 1 || !group); ++block_.warp_columns)
-        warp_tiles();
+    const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
+    for (block_.warp_rows = group() ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
+      for (block_.warp_columns = 1; block_.warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
+        for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
     std::vector<NestPlan> plans;
     for (const Tried& t : best_) rasters(t.plan, plans);
     return plans;
@@ -79,14 +80,16 @@ class BlockPlanner {
   int64_t rows_ = 1, columns_, steps_;
   std::vector<Tried> best_;  ///< ascending
 
+  bool group() const { return block_.unit == Staging::Unit::group; }
+
   void warp_tiles() {
     for (int64_t row_tiles = 1; row_tiles <= kMostSums; ++row_tiles) {
-      if (row_tiles > 1 && (row_tiles - 1) * 16 * block_.warp_rows >= rows_) break;
+      if ((row_tiles * block_.cluster - 1) * 16 * block_.warp_rows >= rows_ && row_tiles * block_.cluster > 1) break;
       for (int64_t column_tiles = 1; row_tiles * column_tiles <= kMostSums; ++column_tiles) {
         if (column_tiles > 1 && (column_tiles - 1) * 32 * block_.warp_columns >= columns_) break;
         // every thread copies as many pieces
-        if (2 * row_tiles % block_.warp_columns || 4 * column_tiles % block_.warp_rows) continue;
-        block_.rows = whole_blocks(rows_, 16, row_tiles * block_.warp_rows);
+        if (!group() && (2 * row_tiles % block_.warp_columns || 4 * column_tiles % block_.warp_rows)) continue;
+        block_.rows = whole_blocks(rows_, 16, row_tiles * block_.warp_rows, block_.cluster);
         plan_.tile[size_t(plan_.vec)] = whole_blocks(columns_, 32, column_tiles * block_.warp_columns);
         stages();
       }
@@ -99,7 +102,7 @@ class BlockPlanner {
     if (block_.rows.blocks > 1) plan_.parallel.push_back({block_.row_axes.back(), block_.rows.blocks});
     if (plan_.tile[size_t(plan_.vec)].blocks > 1) plan_.parallel.push_back({plan_.vec, plan_.tile[size_t(plan_.vec)].blocks});
     for (int depth : {2, 4, 1})  // of equal ones the first: few barriers, copies far ahead
-      for (int stages : {4, 3, 6, 2}) {
+      for (int stages : {4, 3, 6, 5, 8, 2}) {
         block_.stages = stages, block_.depth = depth;
         if (steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth) consider();
       }
@@ -110,6 +113,7 @@ class BlockPlanner {
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
     const double us = hw::estimate(g, c_.profile).us;
+    if (!std::isfinite(us)) return;
     if (best_.size() == kKept && us >= best_.back().us) return;
     best_.insert(std::upper_bound(best_.begin(), best_.end(), us, [](double x, const Tried& t) { return x < t.us; }), {plan_, us});
     if (best_.size() > kKept) best_.pop_back();
@@ -118,16 +122,18 @@ class BlockPlanner {
   /// The orders of its blocks, each if it is better than those before.
   void rasters(const NestPlan& plan, std::vector<NestPlan>& plans) const {
     const hw::GpuWorkload block = block_workload(nest_, facts_, plan, c_.profile);
-    for (int64_t raster : {1, 2, 4, 8, 16}) {
+    const int cluster = plan.staging->cluster;
+    for (int64_t raster = cluster; raster <= 16; raster *= 2) {
       if (plan.staging->rows.blocks % raster) return;
       NestPlan p = plan;
       auto staging = std::make_shared<Staging>(*plan.staging);
       staging->raster = raster;
-      p.staging = std::move(staging);
+      p.staging = staging;
       hw::GpuWorkload launch = block;
       add_memory(launch, nest_, facts_, p, c_);
       p.estimate = hw::estimate(launch, c_.profile);
-      if (raster == 1 || p.estimate.us < plans.back().estimate.us * 0.999) plans.push_back(std::move(p));
+      staging->grid = std::min<int64_t>(p.tasks(), int64_t(p.estimate.resident) * c_.profile.cores / cluster * cluster);
+      if (raster == cluster || p.estimate.us < plans.back().estimate.us * 0.999) plans.push_back(std::move(p));
     }
   }
 };

@@ -246,8 +246,9 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
         NestPlan g = p;
         g.form = row->form;
         const hw::Atom issued = by_tiles ? in_tiles(atom, W_) : atom;
-        g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k, g.k_group = 4 / size_of(tb),
-        g.offset_a = offset;
+        g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k,
+        // wgmma reads 8 rows of 16 bytes at a time, side by side (PTX ISA, "Matrix Descriptor")
+            g.k_group = (group ? 16 : 4) / size_of(tb), g.offset_a = offset;
         g.operand_a = ia, g.operand_b = ib;
         std::erase(g.reduce_order, k);
         g.reduce_order.push_back(k);

@@ -106,11 +106,21 @@ struct Staging {
   /// of warps); every lane for itself, 4 × 4 of a tile of 16 × 32 sums.
   enum class Unit : uint8_t { warp, group, lane } unit = Unit::warp;
   int64_t raster = 1;  ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
-  int warps() const { return warp_rows * warp_columns; }
+  /// Of unit group: neighbouring row blocks that run at once and bring a packed factor for each other (a thread block cluster); divides
+  /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
+  int cluster = 1;
+  int64_t grid = 0;
+  int warps() const { return warp_rows * warp_columns; }  ///< that multiply
+  /// Warps that only copy. Their like have registers to spare, but sums of 128 columns and more leave none for addresses.
+  int producers() const { return unit == Unit::group ? 4 : 0; }
+  int threads() const { return 32 * (warps() + producers()); }
   int64_t block_rows() const { return rows.hi * rows.unit; }
   int64_t row_tiles() const { return rows.hi / warp_rows; }  ///< of 16 rows, a warp's
   /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
   int ahead() const { return stages - (unit == Unit::group ? 2 : 1); }
+  /// Unit group: rounds of copies that a producer has under way before it says that the oldest is there. One fewer than `ahead`, so that
+  /// consumers hear of a stage while they have another one left.
+  int lag() const { return std::max(1, ahead() - 1); }
 };
 
 struct NestPlan {

@@ -28,23 +28,23 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t row
 /// A block in numbers.
 struct Shape {
   int64_t steps, rows, columns;                                     ///< of k; of sums
-  double warps, row_tiles, column_tiles;                            ///< of 16 rows and 32 columns, a warp's
-  double copies_a, copies_b;                                        ///< a thread's, a step
+  double warps, copying;                                            ///< that multiply; that copy: others or the same
+  double all;                                                       ///< of the block
+  double row_tiles, column_tiles;                                   ///< of 16 rows and 32 columns, a multiplying warp's
+  double copies_a, copies_b;                                        ///< a copying thread's, a step; a bulk copy is nobody's
   double used_rows;                                                 ///< share of the rows that are in the matrix
-  double vectors() const { return 16 * row_tiles * column_tiles; }  ///< of results, a warp's
+  bool packed;                                                      ///< the columns' factor
+  double vectors() const { return 16 * row_tiles * column_tiles; }  ///< of results, a multiplying warp's
 };
 Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
-  Shape b{plan.k_steps(nest),
-          s.block_rows(),
-          plan.block_columns(),
-          double(s.warps()),
-          double(s.row_tiles()),
-          double(plan.column_tiles()),
-          0,
-          0,
-          0};
-  b.copies_a = double(b.rows) * 4 / (32 * b.warps), b.copies_b = double(b.columns) * 4 / (32 * b.warps);
+  Shape b{};
+  b.steps = plan.k_steps(nest), b.rows = s.block_rows(), b.columns = plan.block_columns();
+  b.warps = s.warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
+  b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
+  b.packed = plan.operands[size_t(plan.operand_b)].placement == Placement::prepack;
+  b.copies_a = double(b.rows) * 4 / (32 * b.copying);
+  b.copies_b = s.producers() && b.packed ? 0 : double(b.columns) * 4 / (32 * b.copying);
   b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
   return b;
 }
@@ -71,35 +71,34 @@ Step step_of(Staging::Unit unit, const Shape& b) {
 /// Registers and shared memory: what decides how many blocks an SM holds.
 void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
-  g.tasks = plan.tasks() * s.warps(), g.block_tasks = s.warps();
-  g.shared_bytes = std::max<int64_t>(int64_t(s.stages) * s.depth * (b.rows + b.columns) * kStepBytes,
-                                     int64_t(b.warps * b.column_tiles) * kFragmentTile * 4);
+  g.block_tasks = int(b.all), g.tasks = plan.tasks() * g.block_tasks;
+  g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
-  const double pointers = b.copies_a * (2 + 2 * guards) + (gathered ? 2 * b.copies_b : 2);
-  g.registers = int(round_up(int64_t(b.vectors() + step_of(s.unit, b).registers + pointers) + 40, 8));
+  const double pointers = b.copies_a * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.copies_b),
+               sums = b.vectors() + step_of(s.unit, b).registers;
+  g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 
-/// What a warp executes, and how its rounds follow each other.
+/// What a warp executes (the average one, where some multiply and others copy), and how its rounds follow each other.
 void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const Staging& s = *plan.staging;
   const Step step = step_of(s.unit, b);
-  const double steps = double(b.steps), vectors = b.vectors();
+  const double steps = double(b.steps), vectors = b.vectors(), multiply = b.warps / b.all, copy = b.copying / b.all;
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const bool gathered = plan.operands[size_t(plan.operand_b)].placement == Placement::direct;
   double outer_loads = 0;
   for (size_t i = 0; i < facts.reads; ++i)
     if (!facts.operands[i].inner) outer_loads += vectors;
   hw::Workload& w = g.task;
-  w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps}};
-  for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors});
+  w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps * multiply}};
+  for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors * multiply});
   constexpr double kWavefront = 128;
-  w.loads = step.wavefronts * steps + vectors + outer_loads;
-  w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.warps * steps + 2 * vectors;
-  const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (gathered ? 3 : 2), decoding = 6 + 10 * double(s.row_axes.size() - 1);
-  w.instructions =
-      (step.instructions + copying + 14.0 / s.depth) * steps + (6 + facts.outer_ops) * vectors + outer_loads + 16 * b.row_tiles * decoding;
+  w.loads = (step.wavefronts * steps + vectors + outer_loads) * multiply;
+  w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.all * steps + 2 * vectors * multiply;
+  const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (b.packed ? 2 : 3), decoding = 6 + 10 * double(s.row_axes.size() - 1);
+  // a round's barriers and addresses: those who multiply and those who copy have their own
+  const double round = 14.0 / s.depth, epilogue = (6 + facts.outer_ops) * vectors + outer_loads + 16 * b.row_tiles * decoding;
+  w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
   w.levels.resize(1);
   w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};
   // at the barrier of a round the pipeline of products runs empty, but for a group's, which are still under way
@@ -108,13 +107,14 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   // a step: the first fragments, two dependent products
   w.chain_steps = steps, w.chain_latency_ns = 2 * plan.atom->latency_ns + (1.0 + 1.0 / s.depth) * near_ns;
   g.asynchronous = true;
-  g.rounds = 2 + steps / double(s.depth * s.ahead());  // what is under way bounds the pace; the first stage, the results
+  // what is under way bounds the pace; then the results, and the first stage unless it was filled during the task before
+  g.rounds = (s.producers() ? 1 : 2) + steps / double(s.depth * s.ahead());
 }
 
 /// Between a block and L2: its factors at every step, and the epilogue's tensors.
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const double rows = double(b.rows) * b.used_rows;
-  g.block_read_bytes = double(b.steps * kStepBytes) * (rows + double(b.columns));
+  g.block_read_bytes = double(b.steps * kStepBytes) * (rows + double(b.columns) / plan.staging->cluster);
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
     if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;

@@ -134,15 +134,45 @@ std::string fragments_source(const std::string& name, const std::string& types, 
          "(c, a, b);\n  for (int i = 0; i < 4; ++i) results[4 * threadIdx.x + i] = *(uint32_t*)&c[i];\n  (void)lane();\n}\n";
 }
 
+/// wgmma of staged factors, 64 × 64 sums of 32 bytes of k, exact in every order: where a descriptor looks, and whose sums go where.
+std::string group_source(const std::string& type, const std::string& word) {
+  const std::string product = "wgmma_" + type, sums = type == "s8" ? "vi" : "vf";
+  return emit::prelude_text(emit::Simd::cuda, {"lane", "shared_base", "fragment_zero", "fragment_settle", "stage_descriptor", "proxy_fence",
+                                               product, product + "_n64", "wgmma_fence", "wgmma_commit", "wgmma_wait"}) +
+         "extern \"C\" __global__ void __launch_bounds__(1024) probe(const uint32_t* words, uint32_t* results) {\n"
+         "  uint32_t* const stage = (uint32_t*)shared_base();  // 64 rows, 64 columns\n  const uint32_t w = words[threadIdx.x];\n"
+         "  stage[threadIdx.x] = " +
+         word + ";\n  proxy_fence();\n  __syncthreads();\n  if (threadIdx.x >= 128) return;\n  " + sums +
+         " c[2][16];\n  fragment_zero(c[0]);\n  fragment_zero(c[1]);\n  wgmma_fence();\n  " + product +
+         "<64>(c[0], stage_descriptor(stage, 64), stage_descriptor(stage + 512, 64));\n  wgmma_commit();\n  wgmma_wait<0>();\n"
+         "  fragment_settle(c[0]);\n  fragment_settle(c[1]);\n"
+         "  for (int i = 0; i < 32; ++i) results[32 * threadIdx.x + i] = *(uint32_t*)&c[i / 16][i % 16];\n  (void)lane();\n}\n";
+}
+
+/// A stage that bulk copies fill and warps release, four times over.
+std::string bulk_source() {
+  return emit::prelude_text(emit::Simd::cuda, {"lane", "shared_base", "barrier_init", "barriers_ready", "barrier_arrive", "barrier_expect",
+                                               "barrier_wait", "barrier_release", "bulk_copy"}) +
+         "extern \"C\" __global__ void __launch_bounds__(1024) probe(const uint32_t* words, uint32_t* results) {\n"
+         "  uint32_t* const stage = (uint32_t*)shared_base();\n  void* const full = stage + 1024;\n  void* const empty = stage + 1026;\n"
+         "  if (threadIdx.x == 0) {\n    barrier_init(full, 1);\n    barrier_init(empty, 32);\n    barriers_ready();\n  }\n  "
+         "__syncthreads();\n"
+         "  for (int round = 0; round < 4; ++round) {\n    barrier_wait(empty, (round + 1) % 2);\n    if (threadIdx.x == 0) {\n"
+         "      barrier_expect(full, 4096);\n      bulk_copy(stage, words + 1024 * round, 4096, full);\n    }\n"
+         "    barrier_wait(full, round % 2);\n    results[1024 * round + threadIdx.x] = stage[1023 - threadIdx.x];\n"
+         "    barrier_release<1>(empty);\n  }\n  (void)lane();\n}\n";
+}
+
 /// A driver with its compiler and a device.
 struct Machine {
   std::shared_ptr<const CudaDriver> driver;
   std::shared_ptr<const run::Nvrtc> nvrtc;
 
-  std::vector<uint32_t> run(const std::string& source) const {
+  /// `feature`: of the architecture, as "a" in sm_90a.
+  std::vector<uint32_t> run(const std::string& source, int64_t shared_bytes = 0, const std::string& feature = "") const {
     const CudaContext context = CudaContext::acquire(driver, 0);
     const run::CudaScope scope(context);
-    const std::string image = nvrtc->compile(source, "probe.cu", context.device().arch(), run::DeviceImage::cubin).image;
+    const std::string image = nvrtc->compile(source, "probe.cu", context.device().arch() + feature, run::DeviceImage::cubin).image;
     const auto module = run::CudaModule::load(context, image);
     const run::CudaStream stream(context);
     const CudaBuffer in(context, 2 * kWords * 4), out(context, kWords * 4);
@@ -151,7 +181,8 @@ struct Machine {
     in.upload(words.data(), stream);
     out.fill(0, stream);
     void *p = in.data(), *q = out.data(), *arguments[] = {&p, &q};
-    context.check(driver->api().launch(module->function("probe", 0), 1, 1, 1, 1024, 1, 1, 0, stream.handle(), arguments, nullptr),
+    context.check(driver->api().launch(module->function("probe", shared_bytes), 1, 1, 1, 1024, 1, 1, unsigned(shared_bytes),
+                                       stream.handle(), arguments, nullptr),
                   "cuLaunchKernel");
     std::vector<uint32_t> results(kWords);
     out.download(results.data(), stream);
@@ -168,8 +199,8 @@ bool close(uint32_t got, uint32_t want) {
   return a == b || std::abs(a - b) <= 4 * 0x1p-23f * std::abs(b) + 0x1p-126f;
 }
 
-void compare(const std::string& source, bool exact) {
-  const std::vector<uint32_t> got = device.run(source), want = shim.run(source);
+void compare(const std::string& source, bool exact, int64_t shared_bytes = 0, const std::string& feature = "") {
+  const std::vector<uint32_t> got = device.run(source, shared_bytes, feature), want = shim.run(source, shared_bytes, feature);
   int wrong = 0;
   for (size_t i = 0; i < got.size() && wrong < 5; ++i) {
     const bool same = got[i] == want[i] || (is_nan(got[i]) && is_nan(want[i])) || (!exact && close(got[i], want[i]));
@@ -200,6 +231,18 @@ TEST_CASE("tensor cores: where a thread's words of a fragment go") {
   SUBCASE("bf16") { compare(fragments_source("mma_m16n8k16_bf16", "m16n8k16.row.col.f32.bf16.bf16.f32", "float", "+f", bf16), true); }
   SUBCASE("tf32") { compare(fragments_source("mma_m16n8k8_tf32", "m16n8k8.row.col.f32.tf32.tf32.f32", "float", "+f", tf32), true); }
   SUBCASE("s8") { compare(fragments_source("mma_m16n8k32_s8", "m16n8k32.row.col.s32.s8.s8.s32", "int", "+r", s8), true); }
+}
+
+TEST_CASE("groups of warps: factors in shared memory, copies in bulk, barriers") {
+  if (device.driver->device(0).major != 9) return;
+  SUBCASE("f16") {
+    compare(group_source("f16", "(0x3c00u + 0x400u * (w & 1)) | (0x3c00u + 0x400u * (w >> 1 & 1)) << 16"), true, 4096, "a");
+  }
+  SUBCASE("bf16") {
+    compare(group_source("bf16", "(0x3f80u + 0x80u * (w & 1)) | (0x3f80u + 0x80u * (w >> 1 & 1)) << 16"), true, 4096, "a");
+  }
+  SUBCASE("s8") { compare(group_source("s8", "(w & 0x0f0f0f0fu) | (w >> 4 & 1) * 0xf0u"), true, 4096, "a"); }
+  SUBCASE("bulk") { compare(bulk_source(), true, 4096 + 16, "a"); }
 }
 
 TEST_CASE("every small workload and example, as planned for the nearest shipped profile, against the reference") {

@@ -44,7 +44,8 @@ std::string file_text(const std::string& path) {
 
 /// The number of arguments of each kernel, and a log like ptxas's.
 std::string kernel_table(const std::string& source, const std::string& arch, std::string& log) {
-  static const std::regex kernel(R"re(extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\))re");
+  static const std::regex kernel(
+      R"re(extern "C" __global__ void (?:__cluster_dims__\([^)]*\) )?(?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\))re");
   std::string table;
   for (std::sregex_iterator i(source.begin(), source.end(), kernel), end; i != end; ++i) {
     const std::string name = (*i)[1], parameters = (*i)[2];

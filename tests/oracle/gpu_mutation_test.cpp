@@ -46,10 +46,10 @@ struct Block {
   int64_t raster = 1;
 };
 
-rtile::Blocking in_blocks(int64_t extent, int64_t unit, int64_t units) {
+rtile::Blocking in_blocks(int64_t extent, int64_t unit, int64_t units, int64_t times = 1) {
   rtile::Blocking b;
   b.extent = extent, b.unit = unit, b.hi = units;
-  b.blocks = b.n_hi = ceil_div(extent, unit * units);
+  b.blocks = b.n_hi = round_up(ceil_div(extent, unit * units), times);
   return b;
 }
 
@@ -58,7 +58,7 @@ std::function<void(rtile::NestPlan&)> with(const Block& b) {
   return [b](rtile::NestPlan& p) {
     auto s = std::make_shared<rtile::Staging>(*p.staging);
     s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->stages = b.stages, s->raster = b.raster;
-    s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles);
+    s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles, b.raster);
     rtile::Blocking& columns = p.tile[size_t(p.vec)];
     columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
     std::erase_if(p.parallel, [&](const rtile::Parallel& x) { return x.axis == s->row_axes.back() || x.axis == p.vec; });
@@ -68,11 +68,15 @@ std::function<void(rtile::NestPlan&)> with(const Block& b) {
   };
 }
 
-/// The plan with fewer stages than it has rounds.
-void four_stages(rtile::NestPlan& p) {
-  auto s = std::make_shared<rtile::Staging>(*p.staging);
-  s->depth = 1, s->stages = 4;
-  p.staging = s;
+/// Blocks of one group of warps, as small as they can be, so that four clusters have several tasks to walk; fewer stages than
+/// rounds.
+std::function<void(rtile::NestPlan&)> pipeline(int cluster) {
+  return [cluster](rtile::NestPlan& p) {
+    with({4, 1, 1, 1, 4, cluster})(p);
+    auto s = std::make_shared<rtile::Staging>(*p.staging);
+    s->cluster = cluster, s->grid = 4 * cluster;
+    p.staging = s;
+  };
 }
 
 /// More rounds than stages, odd extents, blocks of several warps.
@@ -82,20 +86,22 @@ std::vector<Subject> subjects() {
   };
   const auto staged = [](const rtile::NestPlan& p) { return p.staging != nullptr; };
   const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->unit == rtile::Staging::Unit::group; };
+  const std::string scores =
+      R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 80], "dtype": "bf16"}, "X": {"shape": [3, 50, 80], "dtype": "bf16"}},
+       "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:80 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json";
   const auto transposes = [](const rtile::NestPlan& p) { return p.store_transpose_axis >= 0; };
   return {
       {"staged f16", "a100", product("f16", 130, 72, 304), staged, with({2, 2, 1, 1, 3})},
       {"staged f16, raster", "a100", product("f16", 128, 136, 144), staged, with({2, 2, 1, 1, 4, 2})},
       {"staged s8", "a100", product("s8", 33, 96, 208), staged, with({1, 2, 2, 1, 2})},
-      {"staged bf16 scores", "a100",
-       R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 80], "dtype": "bf16"}, "X": {"shape": [3, 50, 80], "dtype": "bf16"}},
-       "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:80 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json",
-       staged, with({1, 2, 2, 1, 3})},
+      {"staged f32", "a100", product("f32", 70, 65, 84), staged, with({2, 2, 1, 1, 3})},
+      {"staged bf16 scores", "a100", scores, staged, with({1, 2, 2, 1, 3})},
       {"staged convolution", "a100",
        R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3,
        "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})",
        staged, with({2, 2, 1, 1, 3})},
-      {"group f16", "h100", product("f16", 130, 72, 304), groups, four_stages},
+      {"group f16", "h100", product("f16", 130, 72, 304), groups, pipeline(2)},
+      {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
       {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr},
       {"layernorm", "a100", preset("layernorm", "f32", R"("shape": [7, 129], "eps": 1e-05)"), nullptr},
@@ -153,10 +159,32 @@ std::vector<Mutation> mutations() {
       {"sums 32 apart", "staged f16", {{R"(/ 4 \* 40)", "/ 4 * 32"}, {R"(\+ 320)", "+ 256"}, {R"(rows \+ 40 \* row)", "rows + 32 * row"}}},
       {"staged pieces side by side", "staged f16", {permuted_reads, permuted_copies}},
       {"products before copies are there for them", "group f16", {{R"(proxy_fence\(\);)", ""}}},
+      {"copies announced before they have landed", "group f16", {{R"(cp_wait<1>\(\);)", ""}}},
+      {"the last copies announced before they have landed", "group bf16 scores", {{R"(cp_wait<0>\(\);)", ""}}},
+      {"products of a stage that is not full", "group f16", {{R"(barrier_wait\(barriers \+ \d+ \* use, \w+\);)", ""}}},
+      {"copies into a stage that is not empty", "group f16", {{R"(barrier_wait\(barriers \+ \d+ \* fill \+ 8, \w+\);)", ""}}},
+      {"gathered copies into a stage that is not empty",
+       "group bf16 scores",
+       {{R"(barrier_wait\(barriers \+ \d+ \* fill \+ 8, \w+\);)", ""}}},
+      {"a stage released one round early", "group f16", {{R"(done = \(number \+ 3\) %)", "done = number %"}}},
+      {"the last stage of a task not released", "group f16", {{R"(barrier_release<\d>\(barriers \+ \d+ \* done1 \+ 8\);)", ""}}},
+      {"consumers' phases never turn", "group f16", {{R"(phase = times % 2;)", "phase = 0;"}}},
+      {"the last copies not announced", "group f16", {{R"(barrier_arrive\(barriers \+ \d+ \* ready1\);)", ""}}},
+      {"a barrier for one arrival too few", "group f16", {{R"((barrier_init\(.*, )129\))", "$1 128)"}}},
+      {"stages empty for one block of the cluster only", "group f16", {{R"((barrier_init\(.*\+ 8, )8\))", "$1 4)"}}},
+      {"half of the bytes expected", "group f16", {{R"((barrier_expect\(.*, )(\d+)\))", "$1$2 / 2)"}}},
+      {"more bytes expected than come", "group f16", {{R"((barrier_expect\(.*, )(\d+)\))", "$1$2 + 16)"}}},
+      {"the neighbour's half not brought", "group f16", {{R"(bulk_copy_all<2>)", "bulk_copy"}}},
+      {"both blocks bring the same half", "group f16", {{R"(rank(\d*) = block % 2)", "rank$1 = 0"}}},
+      {"packed b into the next stage", "group f16", {{R"((bulk_copy_all<2>\(stages \+ \d+ \* )fill)", "$1(fill ^ 1)"}}},
+      {"the cluster does not meet before it copies", "group f16", {{R"(cluster_sync\(\);(\s+const int turns))", "$1"}}},
+      {"a block leaves while its neighbour needs it", "group f16", {{R"(cluster_sync\(\);(\n\}))", "$1"}}},
+      {"producers walk other tasks", "group f16", {{R"(block \+ (\d+) \* turn1)", "block + $1 * (turn1 ^ 1)"}}},
+      {"core matrices' distances exchanged", "group f16", {{R"(\(vu\)rows << 16\) \| 8ull << 32)", "8u << 16) | (uint64_t)rows << 32"}}},
       {"wait for one group of products too few", "group f16", {{R"(wgmma_wait<1>\(\);)", "wgmma_wait<2>();"}}},
       {"no wait for the last products", "group f16", {{R"(wgmma_wait<0>\(\);)", ""}}},
       {"products never committed", "group f16", {{R"(wgmma_commit\(\);)", ""}}},
-      {"no swizzle", "group f16", {{R"(swizzled = piece \^ \w+;)", "swizzled = piece;"}}},
+      {"no swizzle", "staged f32", {{R"(swizzled = piece \^ \w+;)", "swizzled = piece;"}}},
       {"warps share half of their sums' memory", "staged f16", {{R"(kWarpBytes = (\d+))", "kWarpBytes = $1 / 2"}}},
       {"operand words of mma exchanged", "warp bf16", {{R"(a\[4 \+ h\], a\[1 \+ h\])", "a[1 + h], a[4 + h]"}}},
       {"accumulators not zeroed", "warp bf16", {{R"(c\[i\] = 0;)", ";"}}},
@@ -202,6 +230,8 @@ std::string kind(const std::string& wrong) {
                                                        {"not its own", "outside its buffers"},
                                                        {"not end", "hang"},
                                                        {"proxy fence", "missing fence"},
+                                                       {"has ended", "a block that has ended"},
+                                                       {"no initialised barrier", "no barrier yet"},
                                                        {"got nan", "NaN"}};
   for (const auto& [text, name] : kinds)
     if (wrong.find(text) != std::string::npos) return name;

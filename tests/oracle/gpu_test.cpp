@@ -91,7 +91,8 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   KernelBatch batch;
   for (const auto& [device, form] : {std::pair{"a100", "cp_wait"}, {"h100", "wgmma_commit"}}) {
     const size_t before = batch.mentioning(form);
-    const hw::Profile profile = hw::load_profile(device);
+    hw::Profile profile = hw::load_profile(device);
+    profile.cores = 4;  // so that a persistent block has several tasks
     add_staged(batch, problems, profile);
     CHECK(batch.mentioning(form) >= before + problems.size());
   }

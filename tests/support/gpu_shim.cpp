@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -101,6 +102,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr size_t kDynamicCapacity = 232448, kGuard = 4096;  // what a block of compute capability 9.0 may have, and a zone after it
+constexpr int kMaxCluster = 4;
 constexpr unsigned char kPoison = 0xff, kGuardByte = 0xa5;  // all ones are a NaN in f32, f16 and bf16
 
 struct Context {
@@ -117,6 +119,15 @@ struct Copy {
   void* to;
   const void* from;
   unsigned bytes, from_bytes;
+};
+
+/// A bulk copy to one block.
+struct Bulk {
+  Copy copy;
+  int block;
+  size_t barrier;
+  int thread;  // that asked for it, in this line
+  unsigned line;
 };
 
 struct Product {
@@ -158,6 +169,35 @@ struct Thread {
   bool unfenced = false;  // copies have landed of which the asynchronous proxy need not know
 };
 
+struct Barrier {
+  size_t at;
+  int thread;  // that initialised it, in this line
+  unsigned line;
+  int arrivals, pending;
+  long long bytes = 0;  // expected; below 0: landed already
+  int parity = 0;       // of the phase that is not complete
+  bool published = false;
+  std::vector<int> waiting = {};
+};
+constexpr int kMostArrivals = (1 << 20) - 1, kMostBytes = (1 << 20) - 1;  // PTX ISA, "Contents of the mbarrier object"
+constexpr uint64_t kMark = 0x7d2f53a961c47a31;                            // a barrier's bytes: this plus its index
+
+struct Meeting {
+  int present = 0;
+  unsigned line = 0;
+};
+
+struct Warp;
+
+struct Block {
+  unsigned index = 0;  // in the grid
+  int ended = 0;       // threads
+  Meeting meeting;
+  unsigned char* dynamic = nullptr;
+  Warp *warps = nullptr, *warps_end = nullptr;
+  std::vector<Barrier> barriers;
+};
+
 struct Access {
   Kind kind;
   unsigned line, occurrence, lane;  // occurrence: this lane's at this line since all lanes last met
@@ -172,6 +212,8 @@ struct Counter {
 };
 
 struct Warp {
+  Block* block = nullptr;
+  unsigned first = 0;                                   // thread of the block
   unsigned all = 0, ready = 0, waiting = 0, ended = 0;  // lanes; waiting: for their warp, not for the block
   Exchange exchange[kWarp];
   std::vector<Access> accesses;
@@ -184,13 +226,16 @@ struct Machine {
   void* context = nullptr;
   Options options;
   Result* result = nullptr;
-  std::vector<Thread> threads;
+  std::vector<Thread> threads;  // of all blocks of a cluster, for each as many as its warps could have
   std::vector<Warp> warps;
-  int current = 0, at_barrier = 0, ended = 0;
-  unsigned barrier_line = 0;
+  std::vector<Block> blocks;
+  std::deque<Bulk> bulk;                   // under way, oldest first
+  int current = 0, ended = 0, woken = -1;  // woken: by a barrier, and first where the schedule is greedy
+  Block* own = nullptr;                    // of the current thread
+  Meeting meeting;                         // of the cluster
   Context main;
   Context* from = nullptr;  // the last that was left
-  unsigned char *shared = nullptr, *shared_end = nullptr, *dynamic = nullptr;
+  unsigned char *shared = nullptr, *shared_end = nullptr;
   size_t dynamic_bytes = 0;
   char* stacks = nullptr;  // of all threads, a page that cannot be touched below each
   size_t stack_bytes = 0, n_stacks = 0;
@@ -200,8 +245,14 @@ const char* name(Kind kind) {
   switch (kind) {
     case Kind::syncthreads:
       return "__syncthreads";
+    case Kind::cluster_sync:
+      return "cluster_sync";
+    case Kind::barrier_wait:
+      return "barrier_wait";
     case Kind::syncwarp:
       return "__syncwarp";
+    case Kind::product_wait:
+      return "wgmma_wait";
     case Kind::shfl:
       return "__shfl_sync";
     case Kind::shfl_up:
@@ -263,14 +314,32 @@ void go(Context& from, Context& to, bool ends = false) {
   arrived(from);
 }
 
-/// Ends the launch, from within a thread. What the callers own is not released: they must own nothing.
-[[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char* format, ...) {
-  char* error = m.result->error;
-  const int n = std::snprintf(error, sizeof m.result->error, "block %u, thread %d: ", blockIdx.x, m.current);
+int threads_of_block() { return int(blockDim.x); }
+int threads_of_all() { return threads_of_block() * int(m.blocks.size()); }
+
+/// The current thread becomes this one, as far as others can see.
+void enter(int thread) {
+  const Warp& w = m.warps[size_t(thread / kWarp)];
+  m.current = thread, m.own = w.block;
+  threadIdx.x = w.first + unsigned(thread % kWarp), blockIdx.x = w.block->index;
+}
+
+/// Something is wrong, perhaps not for the first time; what the kernel computes is of interest all the same.
+__attribute__((format(printf, 1, 2))) void report(const char* format, ...) {
   va_list list;
   va_start(list, format);
-  std::vsnprintf(error + n, sizeof m.result->error - size_t(n), format, list);
+  if (m.result->ok()) std::vsnprintf(m.result->error, sizeof m.result->error, format, list);
   va_end(list);
+}
+
+/// Ends the launch, from within a thread. What the callers own is not released: they must own nothing.
+[[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char* format, ...) {
+  char text[sizeof m.result->error];
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  report("block %u, thread %u: %s", blockIdx.x, threadIdx.x, text);
   go(m.threads[size_t(m.current)].context, m.main, true);
   __builtin_unreachable();
 }
@@ -285,13 +354,14 @@ void who_waits(char* text, size_t size) {
   std::vector<Group> groups;
   for (int t = 0; t < int(m.threads.size()); ++t) {
     const Thread& thread = m.threads[size_t(t)];
-    if (m.warps[size_t(t / kWarp)].ended >> t % kWarp & 1) continue;
+    const Warp& w = m.warps[size_t(t / kWarp)];
+    if (!((w.all & ~w.ended) >> t % kWarp & 1)) continue;
     const auto same = [&](const Group& g) { return g.kind == thread.kind && g.line == thread.line && g.mask == thread.mask; };
     const auto g = std::find_if(groups.begin(), groups.end(), same);
     if (g != groups.end())
       ++g->count;
     else
-      groups.push_back({thread.kind, thread.mask, thread.line, t, 1});
+      groups.push_back({thread.kind, thread.mask, thread.line, int(w.first) + t % kWarp, 1});
   }
   size_t at = 0;
   const auto add = [&](const char* format, auto... values) {
@@ -300,10 +370,10 @@ void who_waits(char* text, size_t size) {
   for (size_t i = 0; i < groups.size() && i < 4; ++i) {
     const Group& g = groups[i];
     add("%d threads (the first is %d) wait at %s in line %u", g.count, g.first, name(g.kind), g.line);
-    if (g.kind != Kind::syncthreads && g.mask != 0xffffffffu) add(" with mask 0x%x", g.mask);
+    if (g.kind >= Kind::syncwarp && g.mask != 0xffffffffu) add(" with mask 0x%x", g.mask);
     add("%s", ", ");
   }
-  add("%d of %d have ended", m.ended, int(m.threads.size()));
+  add("%d of %d have ended", m.ended, threads_of_all());
 }
 
 unsigned lanes_above(int lane) { return lane >= 31 ? 0 : ~0u << (lane + 1); }
@@ -313,20 +383,23 @@ int highest(unsigned lanes) { return 31 - __builtin_clz(lanes); }
 
 /// The ready thread that follows `t` in the order of threads or its reverse, around the end; -1: none is ready.
 int ready_after(int t, bool reversed) {
-  const int n = int(m.warps.size()), own = t / kWarp;
-  for (int k = 0; k <= n; ++k) {
-    const int w = (own + (reversed ? n - k : k)) % n;
-    unsigned lanes = m.warps[size_t(w)].ready;
-    if (k == 0) lanes &= reversed ? lanes_below(t % kWarp) : lanes_above(t % kWarp);
-    if (lanes) return w * kWarp + (reversed ? highest(lanes) : lowest(lanes));
+  const int n = int(m.warps.size());
+  int w = t / kWarp;
+  unsigned among = reversed ? lanes_below(t % kWarp) : lanes_above(t % kWarp);
+  for (int k = 0; k <= n; ++k, among = ~0u) {
+    if (const unsigned lanes = m.warps[size_t(w)].ready & among) return w * kWarp + (reversed ? highest(lanes) : lowest(lanes));
+    w = reversed ? (w == 0 ? n : w) - 1 : w + 1 == n ? 0 : w + 1;
   }
   return -1;
 }
 
+bool is_reversed() { return m.options.schedule == Schedule::reversed || m.options.schedule == Schedule::warp_greedy_reversed; }
+bool is_greedy() { return m.options.schedule == Schedule::warp_greedy || m.options.schedule == Schedule::warp_greedy_reversed; }
+
 int next_thread() {
-  const Schedule s = m.options.schedule;
-  const bool reversed = s == Schedule::reversed || s == Schedule::warp_greedy_reversed;
-  if (s == Schedule::warp_greedy || s == Schedule::warp_greedy_reversed) {
+  const bool reversed = is_reversed();
+  if (is_greedy()) {
+    if (m.woken >= 0) return std::exchange(m.woken, -1);
     const int w = m.current / kWarp;
     if (const unsigned lanes = m.warps[size_t(w)].ready) {
       const unsigned rest = lanes & (reversed ? lanes_below(m.current % kWarp) : lanes_above(m.current % kWarp));
@@ -336,33 +409,62 @@ int next_thread() {
   return ready_after(m.current, reversed);
 }
 
+void land_bulk(const Bulk& b);
+
+/// The oldest bulk copy lands. The thread that asked for it is blamed for what goes wrong.
+void land_oldest() {
+  const Bulk oldest = m.bulk.front();
+  m.bulk.pop_front();
+  const int self = m.current;
+  enter(oldest.thread);
+  land_bulk(oldest);
+  enter(self);
+}
+
 /// The current thread waits or has ended, or it is another's turn.
 void yield(bool ends = false) {
   Context& self = m.threads[size_t(m.current)].context;
-  const int next = next_thread();
+  int next = next_thread();
+  while (next < 0 && m.ended < threads_of_all() && !m.bulk.empty()) {
+    land_oldest();
+    next = next_thread();
+  }
   if (next < 0) {
-    if (m.ended < int(m.threads.size())) {
+    if (m.ended < threads_of_all()) {
       char text[500];
       who_waits(text, sizeof text);
       fail("divergence: %s", text);
     }
     go(self, m.main, true);
   } else if (next != m.current) {
-    m.current = next, threadIdx.x = unsigned(next);
+    enter(next);
     go(self, m.threads[size_t(next)].context, ends);
   }
+}
+
+/// What is not over when the current thread's block ends: on a GPU its memory is soon another's.
+void check_end_of_block() {
+  const auto to_own = [](const Bulk& b) { return &m.blocks[size_t(b.block)] == m.own; };
+  if (const auto b = std::find_if(m.bulk.begin(), m.bulk.end(), to_own); b != m.bulk.end())
+    report("block %u ended with bulk copies into it under way, the first from line %u", blockIdx.x, b->line);
+  for (const Barrier& b : m.own->barriers)
+    if (b.bytes != 0)
+      report("block %u ended with %lld bytes %s the barrier that line %u initialised", blockIdx.x, std::abs(b.bytes),
+             b.bytes > 0 ? "outstanding at" : "more than were expected at", b.line);
 }
 
 void thread_main() {
   arrived(m.threads[size_t(m.current)].context);
   m.call(m.context);
-  if (const size_t n = m.threads[size_t(m.current)].copies.items.size();
-      n > 0 && m.result->ok())  // its results are of interest all the same
-    std::snprintf(m.result->error, sizeof m.result->error,
-                  "block %u, thread %d ended with %zu asynchronous copies that it did not wait for", blockIdx.x, m.current, n);
+  const Thread& self = m.threads[size_t(m.current)];
+  if (const size_t n = self.copies.items.size(); n > 0)
+    report("block %u, thread %u ended with %zu asynchronous copies that it did not wait for", blockIdx.x, threadIdx.x, n);
+  if (const size_t n = self.products.items.size(); n > 0)
+    report("block %u, thread %u ended with %zu asynchronous products that it did not wait for", blockIdx.x, threadIdx.x, n);
   Warp& w = m.warps[size_t(m.current / kWarp)];
   w.ready &= ~(1u << m.current % kWarp), w.ended |= 1u << m.current % kWarp;
   ++m.ended;
+  if (++m.own->ended == threads_of_block()) check_end_of_block();
   yield(true);
   __builtin_unreachable();
 }
@@ -458,13 +560,12 @@ void count_accesses(Warp& w) {
   w.counters.clear();
 }
 
-bool is_shared(const void* p, size_t bytes) {
-  const auto in = [&](const unsigned char* begin, const unsigned char* end) {
-    return reinterpret_cast<uintptr_t>(p) >= reinterpret_cast<uintptr_t>(begin) &&
-           reinterpret_cast<uintptr_t>(p) + bytes <= reinterpret_cast<uintptr_t>(end);
-  };
-  return in(m.shared, m.shared_end) || in(m.dynamic, m.dynamic + m.dynamic_bytes);
+bool is_between(const void* p, size_t bytes, const unsigned char* begin, const unsigned char* end) {
+  return reinterpret_cast<uintptr_t>(p) >= reinterpret_cast<uintptr_t>(begin) &&
+         reinterpret_cast<uintptr_t>(p) + bytes <= reinterpret_cast<uintptr_t>(end);
 }
+bool is_dynamic(const void* p, size_t bytes) { return is_between(p, bytes, m.own->dynamic, m.own->dynamic + m.dynamic_bytes); }
+bool is_shared(const void* p, size_t bytes) { return is_dynamic(p, bytes) || is_between(p, bytes, m.shared, m.shared_end); }
 
 bool aligned(const void* p, size_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
 
@@ -582,83 +683,171 @@ void land(const Copy& c) {
   std::memset(static_cast<char*>(c.to) + c.from_bytes, 0, c.bytes - c.from_bytes);
 }
 
-/// The word at `byte` of row `row` of a staged factor: eight rows of 64 bytes, then the next eight; bits 4 and 5 of an address are changed
-/// by bits 7 and 8 (the swizzle of 64 bytes).
-unsigned staged_word(unsigned long long descriptor, int row, int byte) {
-  size_t at = size_t(descriptor & 0x3fff) << 4;
-  at += size_t(row / 8) * (size_t(descriptor >> 32 & 0x3fff) << 4) + size_t(row % 8) * 64 + size_t(byte);
-  at ^= (at >> 7 & 3) << 4;
-  unsigned word = 0;
-  if (at + 4 <= m.dynamic_bytes) std::memcpy(&word, m.dynamic + at, 4);
-  return word;
+// ---- Barriers and bulk copies
+
+size_t barrier_place(const char* what, const void* b, unsigned line) {
+  if (!is_dynamic(b, 8)) fail("%s in line %u: the barrier is not in dynamic shared memory", what, line);
+  if (!aligned(b, 8)) fail("%s in line %u: the barrier is not aligned to 8 bytes", what, line);
+  return size_t(static_cast<const unsigned char*>(b) - m.own->dynamic);
+}
+
+Barrier* find_barrier(Block& block, size_t at) {
+  const auto b = std::find_if(block.barriers.begin(), block.barriers.end(), [&](const Barrier& x) { return x.at == at; });
+  return b == block.barriers.end() ? nullptr : &*b;
+}
+
+/// Valid until another is initialised.
+Barrier& barrier_at(const char* what, Block& block, size_t at, unsigned line) {
+  if (block.ended == threads_of_block()) fail("%s in line %u: the block has ended", what, line);
+  uint64_t word;
+  std::memcpy(&word, block.dynamic + at, sizeof word);
+  if (word - kMark < block.barriers.size() && block.barriers[word - kMark].at == at) return block.barriers[word - kMark];
+  const Barrier* b = find_barrier(block, at);
+  if (!b) fail("%s in line %u: there is no initialised barrier", what, line);
+  fail("%s in line %u: the barrier that line %u initialised was overwritten", what, line, b->line);
+}
+
+/// As barrier_at, for what does not come from a thread of the block.
+Barrier& published_barrier(const char* what, Block& block, size_t at, unsigned line) {
+  Barrier& b = barrier_at(what, block, at, line);
+  if (!b.published) fail("%s in line %u: no barriers_ready since line %u initialised the barrier", what, line, b.line);
+  return b;
+}
+
+/// Something has come that the phase waits for: it may be complete.
+void advance(Barrier& b) {
+  if (b.pending > 0 || b.bytes != 0) return;
+  b.pending = b.arrivals, b.parity ^= 1;
+  if (b.waiting.empty()) return;
+  m.woken = is_reversed() ? b.waiting.back() : b.waiting.front();
+  for (int t : b.waiting) m.warps[size_t(t / kWarp)].ready |= 1u << t % kWarp;
+  b.waiting.clear();
+}
+
+void land_bulk(const Bulk& b) {
+  Block& block = m.blocks[size_t(b.block)];
+  Barrier& barrier = published_barrier("a bulk copy", block, b.barrier, b.line);
+  land(b.copy);
+  if ((barrier.bytes -= b.copy.bytes) < -kMostBytes) fail("a bulk copy in line %u: more bytes than a barrier can count", b.line);
+  advance(barrier);
+}
+
+// ---- Asynchronous products
+
+/// The bytes from one core matrix to the next, along k or to the next eight rows.
+size_t k_distance(unsigned long long descriptor) { return size_t(descriptor >> 16 & 0x3fff) << 4; }
+size_t row_distance(unsigned long long descriptor) { return size_t(descriptor >> 32 & 0x3fff) << 4; }
+size_t stage_start(unsigned long long descriptor) { return size_t(descriptor & 0x3fff) << 4; }
+
+void check_descriptor(unsigned long long d, int rows, unsigned line) {
+  if (d >> 46 != 0 || k_distance(d) == 0 || row_distance(d) == 0)
+    fail("wgmma in line %u: a descriptor that is not of core matrices without swizzle", line);
+  if (stage_start(d) + k_distance(d) + size_t(rows / 8 - 1) * row_distance(d) + 128 > m.dynamic_bytes)
+    fail("wgmma in line %u: a descriptor of more than dynamic shared memory", line);
+}
+
+/// PTX ISA, "Matrix Descriptor", along k without swizzle: core matrices of 8 rows of 16 bytes, two of them along k.
+void widen_row(Kind kind, unsigned long long descriptor, int row, double* to) {
+  const unsigned char* const at = m.own->dynamic + stage_start(descriptor) + size_t(row / 8) * row_distance(descriptor) + row % 8 * 16;
+  for (size_t byte = 0; byte < 32; byte += 4) {
+    unsigned word;
+    std::memcpy(&word, at + byte / 16 * k_distance(descriptor) + byte % 16, 4);
+    for (int j = 0; j < (kind == Kind::mma_s8 ? 4 : 2); ++j) *to++ = element(kind, word, j);
+  }
 }
 
 /// This thread's sums: rows g and g + 8 of its warp's 16, two neighbouring columns of every 8.
 void multiply_staged(const Product& p) {
-  const int thread = int(threadIdx.x), lane = thread % kWarp, per_word = p.kind == Kind::mma_s8 ? 4 : 2;
-  for (int j = 0; j < p.columns / 8; ++j)
-    for (int r = 0; r < 4; ++r) {
-      const int row = thread / kWarp % 4 * 16 + lane / 4 + 8 * (r / 2), column = 8 * j + 2 * (lane % 4) + (r & 1);
-      double sum = 0;
-      for (int byte = 0; byte < 32; byte += 4) {
-        const unsigned x = staged_word(p.a, row, byte), y = staged_word(p.b, column, byte);
-        for (int k = 0; k < per_word; ++k) sum += element(p.kind, x, k) * element(p.kind, y, k);
-      }
+  const int thread = int(threadIdx.x), lane = thread % kWarp, k_end = p.kind == Kind::mma_s8 ? 32 : 16;
+  double a[2][32], b[32];
+  for (int r = 0; r < 2; ++r) widen_row(p.kind, p.a, thread / kWarp % 4 * 16 + lane / 4 + 8 * r, a[r]);
+  for (int i = 0; i < p.columns / 4; ++i) {
+    widen_row(p.kind, p.b, i / 2 * 8 + 2 * (lane % 4) + i % 2, b);
+    for (int r = 0; r < 2; ++r) {
+      const double sum = std::inner_product(b, b + k_end, a[r], 0.0);
+      const int at = i / 2 * 4 + 2 * r + i % 2;
       if (p.kind == Kind::mma_s8) {
-        unsigned* const d = static_cast<unsigned*>(p.sums) + 4 * j + r;
-        *d += unsigned(int(sum));
+        static_cast<unsigned*>(p.sums)[at] += unsigned(int(sum));
       } else {
-        float* const d = static_cast<float*>(p.sums) + 4 * j + r;
-        *d = float(double(*d) + sum);
+        float& d = static_cast<float*>(p.sums)[at];
+        d = float(double(d) + sum);
       }
     }
+  }
 }
 
 // ---- Blocks
 
+/// All that a block may have, and the guard after what it has.
+void unpoison_address_range(const Block& block) {
+#ifdef GPU_SHIM_ASAN
+  __asan_unpoison_memory_region(block.dynamic, kDynamicCapacity + kGuard);
+#else
+  (void)block;
+#endif
+}
+
 void poison_shared() {
-#ifdef GPU_SHIM_ASAN
-  __asan_unpoison_memory_region(m.dynamic, kDynamicCapacity + kGuard);
-#endif
   std::memset(m.shared, kPoison, size_t(m.shared_end - m.shared));
-  std::memset(m.dynamic, kPoison, m.dynamic_bytes);
-  std::memset(m.dynamic + m.dynamic_bytes, kGuardByte, kGuard);
+  for (const Block& block : m.blocks) {
+    unpoison_address_range(block);
+    std::memset(block.dynamic, kPoison, m.dynamic_bytes);
+    std::memset(block.dynamic + m.dynamic_bytes, kGuardByte, kGuard);
 #ifdef GPU_SHIM_ASAN
-  __asan_poison_memory_region(m.dynamic + m.dynamic_bytes, kDynamicCapacity + kGuard - m.dynamic_bytes);
+    __asan_poison_memory_region(block.dynamic + m.dynamic_bytes, kDynamicCapacity + kGuard - m.dynamic_bytes);
 #endif
+  }
 }
 
-bool guard_intact() {
-#ifdef GPU_SHIM_ASAN
-  __asan_unpoison_memory_region(m.dynamic, kDynamicCapacity + kGuard);
-#endif
-  const unsigned char* guard = m.dynamic + m.dynamic_bytes;
-  return std::all_of(guard, guard + kGuard, [](unsigned char c) { return c == kGuardByte; });
+bool all_are(const unsigned char* begin, const unsigned char* end, unsigned char value) {
+  return std::all_of(begin, end, [&](unsigned char c) { return c == value; });
 }
 
-void run_block() {
-  const int n = int(m.threads.size());
-  for (int t = 0; t < n; ++t) {
-    Thread& thread = m.threads[size_t(t)];
-    prepare(thread.context, m.stacks + size_t(t) * m.stack_bytes);
+void check_memory() {
+  for (const Block& block : m.blocks) {
+    unpoison_address_range(block);
+    const unsigned char* const guard = block.dynamic + m.dynamic_bytes;
+    if (!all_are(guard, guard + kGuard, kGuardByte))
+      report("block %u wrote past its %zu bytes of dynamic shared memory", block.index, m.dynamic_bytes);
+  }
+  if (m.blocks.size() > 1 && !all_are(m.shared, m.shared_end, kPoison))
+    report("block %u, in a cluster, has static shared memory: here all blocks have the same", m.blocks[0].index);
+}
+
+void make_warps() {
+  for (Block& block : m.blocks)
+    for (Warp* w = block.warps; w != block.warps_end; ++w) w->block = &block, w->first = unsigned(w - block.warps) * kWarp;
+  for (Warp& w : m.warps) {
+    const int lanes = std::min(kWarp, threads_of_block() - int(w.first));
+    w.all = w.ready = lanes == kWarp ? ~0u : lanes_below(lanes);
+    w.waiting = w.ended = 0;
+    w.accesses.clear();
+    w.counters.clear();
+  }
+}
+
+/// The blocks of a cluster, from this one on.
+void run_cluster(unsigned first) {
+  for (size_t t = 0; t < m.threads.size(); ++t) {
+    Thread& thread = m.threads[t];
+    prepare(thread.context, m.stacks + t * m.stack_bytes);
     thread.copies.clear(), thread.products.clear(), thread.unfenced = false;
   }
-  for (size_t w = 0; w < m.warps.size(); ++w) {
-    const int lanes = std::min(kWarp, n - int(w) * kWarp);
-    m.warps[w].all = m.warps[w].ready = lanes == kWarp ? ~0u : lanes_below(lanes);
-    m.warps[w].waiting = m.warps[w].ended = 0;
-    m.warps[w].accesses.clear();
-    m.warps[w].counters.clear();
+  for (size_t i = 0; i < m.blocks.size(); ++i) {
+    Block& block = m.blocks[i];
+    block.index = first + unsigned(i), block.ended = 0, block.meeting = {};
+    block.warps = &m.warps[i * (m.warps.size() / m.blocks.size())];
+    block.warps_end = block.warps + m.warps.size() / m.blocks.size();
+    block.barriers.clear();
   }
-  m.at_barrier = m.ended = 0;
-  const bool reversed = m.options.schedule == Schedule::reversed || m.options.schedule == Schedule::warp_greedy_reversed;
-  m.current = reversed ? n - 1 : 0, threadIdx.x = unsigned(m.current);
+  make_warps();
+  m.bulk.clear();
+  m.ended = 0, m.meeting = {}, m.woken = -1;
+  enter(is_reversed() ? int(m.warps.size() - 1) * kWarp + highest(m.warps.back().all) : 0);
   poison_shared();
   go(m.main, m.threads[size_t(m.current)].context);
   for (Warp& w : m.warps) count_accesses(w);
-  if (!guard_intact() && m.result->ok())
-    std::snprintf(m.result->error, sizeof m.result->error, "block %u wrote past its %zu bytes of dynamic shared memory", blockIdx.x,
-                  m.dynamic_bytes);
+  check_memory();
 }
 
 template <size_t... I>
@@ -705,7 +894,7 @@ void warp_meet(Kind kind, unsigned mask, unsigned line) {
       unsigned yes = 0;
       for (int i = 0; i < kWarp; ++i) yes |= (mask >> i & 1 & w.exchange[i].in[0]) << i;
       for (Exchange& x : w.exchange) x.out[0] = yes;
-    } else if (kind != Kind::syncwarp) {
+    } else if (kind > Kind::product_wait) {
       shuffle_lanes(w, kind, mask);
     }
     w.waiting &= ~mask, w.ready |= mask;
@@ -714,22 +903,92 @@ void warp_meet(Kind kind, unsigned mask, unsigned line) {
   yield();
 }
 
-void block_meet(unsigned line) {
-  const int lane = m.current % kWarp;
-  Warp& own = m.warps[size_t(m.current / kWarp)];
-  if (m.at_barrier > 0 && m.barrier_line != line)
-    fail("divergence: __syncthreads in line %u, where others wait at the one in line %u", line, m.barrier_line);
+/// All threads of some warps, `n`, meet.
+static void meet(Kind kind, Meeting& meeting, Warp* warps, const Warp* end, int n, unsigned line) {
+  if (meeting.present > 0 && meeting.line != line)
+    fail("divergence: %s in line %u, where others wait at the one in line %u", name(kind), line, meeting.line);
   Thread& self = m.threads[size_t(m.current)];
-  self.kind = Kind::syncthreads, self.mask = 0, self.line = m.barrier_line = line;
-  own.ready &= ~(1u << lane);
-  if (++m.at_barrier == int(m.threads.size())) {
-    m.at_barrier = 0;
-    for (Warp& w : m.warps) {
-      w.ready = w.all;
-      count_accesses(w);
+  self.kind = kind, self.mask = 0, self.line = meeting.line = line;
+  m.warps[size_t(m.current / kWarp)].ready &= ~(1u << m.current % kWarp);
+  if (++meeting.present == n) {
+    meeting.present = 0;
+    for (Warp* w = warps; w != end; ++w) {
+      w->ready = w->all;
+      count_accesses(*w);
     }
   }
   yield();
+}
+
+void block_meet(unsigned line) { meet(Kind::syncthreads, m.own->meeting, m.own->warps, m.own->warps_end, threads_of_block(), line); }
+
+void cluster_meet(unsigned line) {
+  meet(Kind::cluster_sync, m.meeting, m.warps.data(), m.warps.data() + m.warps.size(), threads_of_all(), line);
+}
+
+void barrier_begin(void* b, int arrivals, unsigned line) {
+  const size_t at = barrier_place("barrier_init", b, line);
+  if (arrivals < 1 || arrivals > kMostArrivals) fail("barrier_init in line %u: %d arrivals", line, arrivals);
+  if (const Barrier* old = find_barrier(*m.own, at)) fail("barrier_init in line %u: line %u has initialised the barrier", line, old->line);
+  const uint64_t word = kMark + m.own->barriers.size();
+  std::memcpy(b, &word, sizeof word);
+  m.own->barriers.push_back({at, m.current, line, arrivals, arrivals});
+}
+
+void barriers_publish() {
+  for (Barrier& b : m.own->barriers) b.published = b.published || b.thread == m.current;
+}
+
+void barrier_come(const char* what, void* b, int rank, int bytes, unsigned line) {
+  const size_t at = barrier_place(what, b, line);
+  if (m.threads[size_t(m.current)].unfenced) fail("%s in line %u: no proxy fence since copies landed", what, line);
+  if (rank >= int(m.blocks.size())) fail("%s in line %u: block %d of a cluster of %zu", what, line, rank, m.blocks.size());
+  Block& block = rank < 0 ? *m.own : m.blocks[size_t(rank)];
+  Barrier& barrier = &block == m.own ? barrier_at(what, block, at, line) : published_barrier(what, block, at, line);
+  if (barrier.pending == 0) fail("%s in line %u: all %d arrivals of the phase have come", what, line, barrier.arrivals);
+  if (bytes < 0 || (barrier.bytes += bytes) > kMostBytes) fail("%s in line %u: bytes that a barrier cannot count", what, line);
+  --barrier.pending;
+  advance(barrier);
+  if (bytes == 0) yield();  // others may be ahead of what this thread does next; copies that it expects are not held up
+}
+
+void barrier_pass(void* b, int parity, unsigned line) {
+  const size_t at = barrier_place("barrier_wait", b, line);
+  if (parity != 0 && parity != 1) fail("barrier_wait in line %u: a parity of %d", line, parity);
+  Thread& self = m.threads[size_t(m.current)];
+  self.kind = Kind::barrier_wait, self.mask = 0, self.line = line;
+  for (bool waited = false;; waited = true) {  // again when the phase was complete: the next but one may have begun
+    Barrier& barrier = barrier_at("barrier_wait", *m.own, at, line);
+    if (barrier.parity != parity) {
+      if (!waited) yield();  // who has waited goes on at once: a copy that comes too early comes as early as can be
+      return;
+    }
+    m.warps[size_t(m.current / kWarp)].ready &= ~(1u << m.current % kWarp);
+    barrier.waiting.push_back(m.current);
+    yield();
+  }
+}
+
+void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsigned line) {
+  constexpr const char* kWhat = "a bulk copy";
+  const size_t at = barrier_place(kWhat, b, line);
+  if (bytes < 16 || bytes % 16) fail("%s in line %u: %d bytes", kWhat, line, bytes);
+  if (!is_dynamic(to, size_t(bytes))) fail("%s in line %u: the destination is not in dynamic shared memory", kWhat, line);
+  if (!aligned(to, 16) || !aligned(from, 16)) fail("%s in line %u: an address is not aligned to 16 bytes", kWhat, line);
+  if (blocks > int(m.blocks.size())) fail("%s in line %u: to %d blocks of a cluster of %zu", kWhat, line, blocks, m.blocks.size());
+  const int own = int(m.own - m.blocks.data());
+  for (int i = blocks ? 0 : own; i < (blocks ? blocks : own + 1); ++i) {
+    Block& block = m.blocks[size_t(i)];
+    published_barrier(kWhat, block, at, line);
+    unsigned char* const there = block.dynamic + (static_cast<unsigned char*>(to) - m.own->dynamic);
+    const Bulk bulk = {{there, from, unsigned(bytes), unsigned(bytes)}, i, at, m.current, line};
+    if (m.options.copies == Copies::eager) {
+      land_bulk(bulk);
+    } else {
+      std::memset(there, kPoison, size_t(bytes));  // from now on nobody can rely on what was there
+      m.bulk.push_back(bulk);
+    }
+  }
 }
 
 void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, unsigned line) {
@@ -754,10 +1013,10 @@ void copy_wait(int pending) {
 
 void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned long long b, unsigned line) {
   Thread& t = m.threads[size_t(m.current)];
-  if (m.threads.size() % (4 * kWarp)) fail("wgmma in line %u: the block is no whole number of groups of four warps", line);
+  if (threads_of_block() % (4 * kWarp)) fail("wgmma in line %u: the block is no whole number of groups of four warps", line);
   if (t.unfenced) fail("wgmma in line %u: no proxy fence since copies landed", line);
-  for (unsigned long long d : {a, b})
-    if (d >> 62 != 2 || (d >> 32 & 0x3fff) != 32) fail("wgmma in line %u: a descriptor that is not of swizzled rows of 64 bytes", line);
+  check_descriptor(a, 64, line);
+  check_descriptor(b, n, line);
   const Product p = {kind, sums, n, a, b};
   if (m.options.copies == Copies::lazy)
     multiply_staged(p);
@@ -767,7 +1026,11 @@ void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned 
 
 void product_commit() { m.threads[size_t(m.current)].products.commit(); }
 
-void product_wait(int pending) { m.threads[size_t(m.current)].products.wait(pending, multiply_staged); }
+/// A warp waits as one: who goes on knows of all its lanes.
+void product_wait(int pending, unsigned line) {
+  m.threads[size_t(m.current)].products.wait(pending, multiply_staged);
+  warp_meet(Kind::product_wait, ~0u, line);
+}
 
 void proxy_fence() { m.threads[size_t(m.current)].unfenced = false; }
 
@@ -782,14 +1045,16 @@ void note_access(Kind kind, const void* p, unsigned bytes, unsigned line) {
 
 void fail_at(const char* what, unsigned line) { fail("%s in line %u", what, line); }
 
-unsigned char* dynamic_shared() { return m.dynamic; }
+unsigned char* dynamic_shared() { return m.own->dynamic; }
 
 void call_pointers(const void* kernel, void* const* args, int n_args) {
   call_one_of(kernel, args, n_args, std::make_index_sequence<kMaxPointers + 1>());
 }
 
-Result launch_threads(void (*call)(void* context), void* context, long long grid, int block, long long shared_bytes, const Options& options,
-                      unsigned char* shared, unsigned char* shared_end) {
+Result launch_threads(void (*call)(void* context), void* context, long long grid, int block, int cluster, long long shared_bytes,
+                      const Options& options, unsigned char* shared, unsigned char* shared_end) {
+  alignas(1024) static unsigned char memory[kMaxCluster][kDynamicCapacity + kGuard];
+  static_assert(sizeof memory[0] % 1024 == 0, "every block's is aligned");
   Result result;
   const auto refuse = [&](const char* why) {
     std::snprintf(result.error, sizeof result.error, "%s", why);
@@ -803,23 +1068,20 @@ Result launch_threads(void (*call)(void* context), void* context, long long grid
 #else
   constexpr size_t kStack = 128 << 10;
 #endif
-  make_stacks(size_t(block), options.stack_bytes ? (options.stack_bytes + 8191) / 4096 * 4096 : kStack);
+  if (cluster < 1 || cluster > kMaxCluster || grid % cluster) return refuse("a grid that is no whole number of clusters");
+  const size_t warps = size_t(cluster) * (size_t(block + kWarp - 1) / kWarp);
+  make_stacks(warps * kWarp, options.stack_bytes ? (options.stack_bytes + 8191) / 4096 * 4096 : kStack);
   if (!m.stacks) return refuse("no memory for the threads' stacks");
-  if (!m.dynamic) {
-    alignas(1024) static unsigned char memory[kDynamicCapacity + kGuard];
-    m.dynamic = memory;
-  }
   m.running = true;
   m.call = call, m.context = context, m.options = options, m.result = &result;
   m.shared = shared, m.shared_end = shared_end, m.dynamic_bytes = size_t(shared_bytes);
-  m.threads.resize(size_t(block));
-  m.warps.resize(size_t(block + kWarp - 1) / kWarp);
+  m.threads.resize(warps * kWarp);
+  m.warps.resize(warps);
+  m.blocks.resize(size_t(cluster));
+  for (size_t i = 0; i < m.blocks.size(); ++i) m.blocks[i].dynamic = memory[i];
   blockDim = {unsigned(block), 1, 1}, gridDim = {unsigned(grid), 1, 1};
   threadIdx = blockIdx = {0, 0, 0};
-  for (long long b = 0; b < grid && result.ok(); ++b) {
-    blockIdx.x = unsigned(b);
-    run_block();
-  }
+  for (long long b = 0; b < grid && result.ok(); b += cluster) run_cluster(unsigned(b));
   m.running = false;
   return result;
 }

@@ -1,11 +1,12 @@
 // CUDA C++ kernels on the CPU: include this before the emitted text, compile with g++ or clang++, link gpu_shim.cpp, call `launch`.
 //
-// The threads of a block are fibers, blocks run one after the other. Control passes only at a rendezvous (__syncthreads, __syncwarp,
-// shuffles, votes, ldmatrix, mma), in the order of a schedule; a kernel that is right under all schedules and both times at which
-// asynchronous copies may land needs no luck with its barriers. Shared memory is full of NaN when a block begins.
+// The threads of a block, or of a cluster of blocks, are fibers; blocks or clusters run one after the other. Control passes only at a
+// rendezvous (__syncthreads, __syncwarp, shuffles, votes, ldmatrix, mma, wgmma_wait, cluster_sync, a barrier's arrivals and waits), in the
+// order of a schedule; a kernel that is right under all schedules and both times at which asynchronous copies may land needs no luck with
+// its barriers. Shared memory is full of NaN when a block begins.
 //
-// The primitive layer for tensor cores (cp16, ldsm4, mma_*) has the same names in the emitted text, there as inline PTX under
-// `#if defined(__CUDACC__)`, with the instructions that the comments here name: the text of a kernel is the same for both.
+// The primitive layer for tensor cores (cp16, ldsm4, mma_*, barrier_*, bulk_copy) has the same names in the emitted text, there as inline
+// PTX under `#if defined(__CUDACC__)`, with the instructions that the comments here name: the text of a kernel is the same for both.
 //
 // Header-free, so that it costs a kernel's compilation nothing and leaves emitted text its own int64_t. Where a translation unit includes
 // others too, this one comes last, for its macros; -Wno-unknown-pragmas for `#pragma unroll`. Emitted text is not held to -Wpedantic.
@@ -26,13 +27,13 @@ enum class Schedule {
   round_robin,           ///< every thread goes to its next rendezvous before any goes one further
   reversed,              ///< likewise, last thread first
   warp_greedy,           ///< a warp runs on for as long as it can: it enters the next iteration while others are in the last
-  warp_greedy_reversed,  ///< likewise, last warp first
+  warp_greedy_reversed,  ///< likewise, last warp first; in both, who waits for a phase of a barrier goes first when it is complete
 };
 constexpr Schedule kSchedules[] = {Schedule::round_robin, Schedule::reversed, Schedule::warp_greedy, Schedule::warp_greedy_reversed};
 
 enum class Copies {
   eager,  ///< asynchronous copies land when they are issued; asynchronous products are computed only at the wait that promises them
-  lazy,   ///< the other way round; a thread that ends without having waited for its copies is reported
+  lazy,   ///< the other way round, bulk copies when no thread can go on; a thread that ends before its copies have landed is reported
 };
 
 struct Options {
@@ -59,7 +60,10 @@ struct Result {
 
 enum class Kind {
   syncthreads,
+  cluster_sync,
+  barrier_wait,
   syncwarp,
+  product_wait,
   shfl,
   shfl_up,
   shfl_down,
@@ -86,44 +90,67 @@ struct Exchange {
 Exchange& exchange();
 void warp_meet(Kind kind, unsigned mask, unsigned line);
 void block_meet(unsigned line);
+void cluster_meet(unsigned line);
+void barrier_begin(void* b, int arrivals, unsigned line);
+void barriers_publish();
+/// Block `rank`'s barrier at the place of `b` expects `bytes` more and has one arrival less to wait for; < 0: this block's.
+void barrier_come(const char* what, void* b, int rank, int bytes, unsigned line);
+void barrier_pass(void* b, int parity, unsigned line);
+/// To the first `blocks` of the cluster; 0: to this one.
+void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsigned line);
 void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, unsigned line);
 void copy_commit();
 /// Copies of all groups but the newest `pending` land; < 0: those of no group too.
 void copy_wait(int pending);
-/// An asynchronous product of four warps: `n` columns, factors of `kind` staged where the descriptors say.
+/// An asynchronous product of four warps: `n` columns, factors of `kind` staged where the descriptors say, relative to shared_base().
 void product_async(Kind kind, void* sums, int n, unsigned long long a, unsigned long long b, unsigned line);
 void product_commit();
-void product_wait(int pending);
+void product_wait(int pending, unsigned line);
 void proxy_fence();
 void note_access(Kind kind, const void* p, unsigned bytes, unsigned line);
 void fail_at(const char* what, unsigned line);
 unsigned char* dynamic_shared();
 
-/// `call(context)` runs the kernel as one thread; [shared, shared_end): its static shared memory.
-Result launch_threads(void (*call)(void* context), void* context, long long grid, int block, long long shared_bytes, const Options& options,
-                      unsigned char* shared, unsigned char* shared_end);
+/// `call(context)` runs the kernel as one thread; `cluster`: of so many blocks; [shared, shared_end): its static shared memory.
+Result launch_threads(void (*call)(void* context), void* context, long long grid, int block, int cluster, long long shared_bytes,
+                      const Options& options, unsigned char* shared, unsigned char* shared_end);
 void call_pointers(const void* kernel, void* const* args, int n_args);
 
-// The linker gives the bounds of a section whose name is an identifier; there is one even where no kernel has static shared memory.
+// The linker gives the bounds of a section whose name is an identifier; there is one even where no kernel has static shared memory, or a
+// cluster. All of them are this shared object's own, and so must be the functions that use them.
+#define GPU_SHIM_OWN __attribute__((visibility("hidden")))
 extern "C" {
-extern unsigned char shared_section_begin[] __asm__("__start_gpu_shared") __attribute__((visibility("hidden")));
-extern unsigned char shared_section_end[] __asm__("__stop_gpu_shared") __attribute__((visibility("hidden")));
+extern unsigned char shared_section_begin[] __asm__("__start_gpu_shared") GPU_SHIM_OWN;
+extern unsigned char shared_section_end[] __asm__("__stop_gpu_shared") GPU_SHIM_OWN;
+extern const unsigned char cluster2_section_begin[] __asm__("__start_gpu_cluster2") GPU_SHIM_OWN;
+extern const unsigned char cluster2_section_end[] __asm__("__stop_gpu_cluster2") GPU_SHIM_OWN;
+extern const unsigned char cluster4_section_begin[] __asm__("__start_gpu_cluster4") GPU_SHIM_OWN;
+extern const unsigned char cluster4_section_end[] __asm__("__stop_gpu_cluster4") GPU_SHIM_OWN;
 }
 alignas(128) static unsigned char shared_section_exists[128] __attribute__((section("gpu_shared"), used)) = {};
+__attribute__((section("gpu_cluster2"), used)) static void cluster2_section_exists() {}
+__attribute__((section("gpu_cluster4"), used)) static void cluster4_section_exists() {}
+
+/// How many blocks a cluster of this kernel has: __cluster_dims__ puts its code in a section of its own.
+GPU_SHIM_OWN inline int cluster_of(const void* kernel) {
+  const auto* const p = static_cast<const unsigned char*>(kernel);
+  if (p >= cluster2_section_begin && p < cluster2_section_end) return 2;
+  return p >= cluster4_section_begin && p < cluster4_section_end ? 4 : 1;
+}
 
 /// Runs `kernel` with these arguments. One launch at a time in a process.
 template <class... P, class... A>
-Result launch(void (*kernel)(P...), long long grid, int block, long long shared_bytes, const Options& options, A... args) {
+GPU_SHIM_OWN Result launch(void (*kernel)(P...), long long grid, int block, long long shared_bytes, const Options& options, A... args) {
   auto call = [&] { kernel(args...); };
   using Call = decltype(call);
-  return launch_threads([](void* f) { (*static_cast<Call*>(f))(); }, &call, grid, block, shared_bytes, options, shared_section_begin,
-                        shared_section_end);
+  return launch_threads([](void* f) { (*static_cast<Call*>(f))(); }, &call, grid, block, cluster_of(reinterpret_cast<const void*>(kernel)),
+                        shared_bytes, options, shared_section_begin, shared_section_end);
 }
 constexpr int kMaxPointers = 32;
 /// Runs a kernel of which only the address is known: `args` are the arguments themselves, at most kMaxPointers, pointers or integers (an
 /// integer is passed like a pointer on x86-64 and AArch64, so it may be cast to one).
-inline Result launch_pointers(const void* kernel, long long grid, int block, long long shared_bytes, void* const* args, int n_args,
-                              const Options& options) {
+GPU_SHIM_OWN inline Result launch_pointers(const void* kernel, long long grid, int block, long long shared_bytes, void* const* args,
+                                           int n_args, const Options& options) {
   if (n_args > kMaxPointers) return {"too many arguments"};
   struct Call {
     const void* kernel;
@@ -135,7 +162,7 @@ inline Result launch_pointers(const void* kernel, long long grid, int block, lon
         const Call* k = static_cast<Call*>(c);
         call_pointers(k->kernel, k->args, k->n_args);
       },
-      &call, grid, block, shared_bytes, options, shared_section_begin, shared_section_end);
+      &call, grid, block, cluster_of(kernel), shared_bytes, options, shared_section_begin, shared_section_end);
 }
 
 template <class To, class From>
@@ -194,12 +221,17 @@ inline unsigned to_uint(float x) {
 }  // namespace gpu_shim
 
 // ---- The language. A __shared__ variable must be in a function that is neither a template nor, unless it is static, inline: the compiler
-// drops the section of such a variable without a word, and it is not poisoned.
+// drops the section of such a variable without a word, and it is not poisoned. Nor may a kernel with __cluster_dims__ be a template, or
+// have static shared memory, of which there is one for all blocks.
 #define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(x, y, z) GPU_SHIM_CLUSTER_##x##_##y##_##z
+#define GPU_SHIM_CLUSTER_1_1_1
+#define GPU_SHIM_CLUSTER_2_1_1 __attribute__((section("gpu_cluster2")))
+#define GPU_SHIM_CLUSTER_4_1_1 __attribute__((section("gpu_cluster4")))
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static __attribute__((section("gpu_shared")))
 #define __constant__ static
@@ -405,7 +437,8 @@ inline void mma_m16n8k32_u8(int* d, const unsigned* a, const unsigned* b, unsign
 }
 
 // wgmma.mma_async.sync.aligned.m64nNk16 (s8: k32), both factors in shared memory along k: a thread has 16 sums for each 32 columns, as
-// mma.sync's for every 8 of them (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). Rows of 64 bytes, swizzled.
+// mma.sync's for every 8 of them (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). Core matrices of 8 rows of 16 bytes, not
+// swizzled; a descriptor has the distances between those that are neighbours along k (bits 16 to 29) and between every 8 rows (32 to 45).
 template <int n>
 inline void wgmma_f16(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
   gpu_shim::product_async(gpu_shim::Kind::mma_f16, d, n, a, b, line);
@@ -424,8 +457,41 @@ inline void wgmma_fence() {}
 inline void wgmma_commit() { gpu_shim::product_commit(); }
 /// wgmma.wait_group.sync.aligned n
 template <int n>
-inline void wgmma_wait() {
-  gpu_shim::product_wait(n);
+inline void wgmma_wait(unsigned line = __builtin_LINE()) {
+  static_assert(n >= 0, "a number of groups that may still be under way");
+  gpu_shim::product_wait(n, line);
 }
 /// fence.proxy.async.shared::cta
 inline void proxy_fence() { gpu_shim::proxy_fence(); }
+
+// Barriers: 8 aligned bytes of dynamic shared memory each. A phase is complete when as many have arrived as barrier_init said and all bytes
+// that were expected have landed; then the next begins, of the other parity. The first has parity 0.
+/// mbarrier.init.shared::cta.b64
+inline void barrier_init(void* b, int arrivals, unsigned line = __builtin_LINE()) { gpu_shim::barrier_begin(b, arrivals, line); }
+/// fence.mbarrier_init.release.cluster: the barriers that this thread has initialised are there for other blocks and for bulk copies.
+inline void barriers_ready() { gpu_shim::barriers_publish(); }
+/// mbarrier.arrive.shared::cta.b64
+inline void barrier_arrive(void* b, unsigned line = __builtin_LINE()) { gpu_shim::barrier_come("barrier_arrive", b, -1, 0, line); }
+/// mapa.shared::cluster and mbarrier.arrive.release.cluster.shared::cluster.b64: at the barrier in the same place of block `rank`.
+inline void barrier_arrive_at(void* b, int rank, unsigned line = __builtin_LINE()) {
+  if (rank < 0) gpu_shim::fail_at("barrier_arrive_at a block before the first", line);
+  gpu_shim::barrier_come("barrier_arrive_at", b, rank, 0, line);
+}
+/// mbarrier.arrive.expect_tx.shared::cta.b64
+inline void barrier_expect(void* b, int bytes, unsigned line = __builtin_LINE()) {
+  gpu_shim::barrier_come("barrier_expect", b, -1, bytes, line);
+}
+/// mbarrier.try_wait.parity.shared::cta.b64 until the phase of this parity is complete: while the current one has it.
+inline void barrier_wait(void* b, int parity, unsigned line = __builtin_LINE()) { gpu_shim::barrier_pass(b, parity, line); }
+/// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], bytes, [b]: all three are multiples of 16.
+inline void bulk_copy(void* to, const void* from, int bytes, void* b, unsigned line = __builtin_LINE()) {
+  gpu_shim::copy_bulk(to, from, bytes, b, 0, line);
+}
+/// With .multicast::cluster to the first `blocks` blocks: the same places in each, and their barriers.
+template <int blocks>
+inline void bulk_copy_all(void* to, const void* from, int bytes, void* b, unsigned line = __builtin_LINE()) {
+  static_assert(blocks > 0, "a number of blocks of the cluster");
+  gpu_shim::copy_bulk(to, from, bytes, b, blocks, line);
+}
+/// barrier.cluster.arrive.release and barrier.cluster.wait.acquire
+inline void cluster_sync(unsigned line = __builtin_LINE()) { gpu_shim::cluster_meet(line); }

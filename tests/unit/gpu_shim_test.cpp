@@ -248,6 +248,254 @@ __global__ void intrinsics(int* out, const float* x, int n) {
   out[n + 2] = int(__byte_perm(0x83028180, 0x87068584, 0xf061));
 }
 
+enum Fault {
+  none,
+  no_full_wait,
+  no_empty_wait,
+  early_release,
+  too_few_bytes,
+  too_many_bytes,
+  no_proxy_fence,
+  initialised_twice,
+  wrong_parity,
+  not_ready,
+  no_sync_before,
+  no_sync_after,
+  overwritten
+};
+
+constexpr int kStages = 2, kStageBytes = 256 + 512;
+
+/// Thread c of 64 sums A[64k + c] · B[128k + 2c + 1] over tiles k. A is brought by bulk copies, to all of a cluster's blocks by each its
+/// part; B, of which every block has its own, by the lanes of the first warp.
+template <int kBlocks>
+INLINE void pipeline(const float* A, const float* B, float* out, int tiles, int fault) {
+  unsigned char* const full = shared_base() + kStages * kStageBytes;
+  unsigned char* const empty = full + 8 * kStages;
+  const int t = int(threadIdx.x), rank = int(blockIdx.x) % kBlocks;
+  if (t == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      barrier_init(full + 8 * s, 33);
+      barrier_init(empty + 8 * s, 64 * kBlocks);
+    }
+    if (fault == initialised_twice) barrier_init(full, 33);
+    if (fault != not_ready) barriers_ready();
+  }
+  if (kBlocks == 1 || fault == no_sync_before)
+    __syncthreads();
+  else
+    cluster_sync();
+  if (t < 32) {
+    for (int k = 0; k < tiles; ++k) {
+      const int s = k % kStages;
+      unsigned char* const stage = shared_base() + s * kStageBytes;
+      if (fault != no_empty_wait) barrier_wait(empty + 8 * s, (k / kStages + 1) & 1);
+      if (t == 0) {
+        constexpr int kBytes = 256 / kBlocks;
+        barrier_expect(full + 8 * s, fault == too_few_bytes ? 128 : fault == too_many_bytes ? 272 : 256);
+        if constexpr (kBlocks == 1)
+          bulk_copy(stage, A + 64 * k, kBytes, full + 8 * s);
+        else
+          bulk_copy_all<kBlocks>(stage + kBytes * rank, A + 64 * k + kBytes / 4 * rank, kBytes, full + 8 * s);
+      }
+      cp16(stage + 256 + 16 * t, B + (int(blockIdx.x) * tiles + k) * 128 + 4 * t);
+      cp_commit();
+      cp_wait<0>();
+      if (fault != no_proxy_fence) proxy_fence();
+      barrier_arrive(full + 8 * s);
+    }
+  } else {
+    const int c = t - 32;
+    vf acc = 0;
+    for (int k = 0; k < tiles; ++k) {
+      const int s = k % kStages;
+      const float* const stage = reinterpret_cast<const float*>(shared_base() + s * kStageBytes);
+      const auto release = [&] {
+        if constexpr (kBlocks == 1)
+          barrier_arrive(empty + 8 * s);
+        else
+          for (int r = 0; r < kBlocks; ++r) barrier_arrive_at(empty + 8 * s, r);
+      };
+      if (fault != no_full_wait) barrier_wait(full + 8 * s, (k / kStages & 1) ^ int(fault == wrong_parity));
+      if (fault == early_release) release();
+      acc += stage[c] * stage[64 + 2 * c + 1];
+      if (fault == overwritten && k == 0 && c == 0) full[1] = 0;
+      if (fault != early_release) release();
+    }
+    out[int(blockIdx.x) * 64 + c] = acc;
+  }
+  if (kBlocks > 1 && fault != no_sync_after) cluster_sync();
+}
+
+extern "C" __global__ void __launch_bounds__(96, 1)
+    gpu_shim_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ out, int tiles, int fault) {
+  pipeline<1>(A, B, out, tiles, fault);
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(96, 1)
+    gpu_shim_pipeline_of_two(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ out, int tiles, int fault) {
+  pipeline<2>(A, B, out, tiles, fault);
+}
+static __global__ void __cluster_dims__(4, 1, 1)
+    pipeline_of_four(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ out, int tiles, int fault) {
+  pipeline<4>(A, B, out, tiles, fault);
+}
+
+/// Each block's threads are its own, and its memory: a block writes its number, the other one reads nothing of it.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) gpu_shim_clustered(float* out, int what) {
+  float* const mine = reinterpret_cast<float*>(shared_base());
+  const int t = int(threadIdx.x);
+  mine[t] = float(int(blockIdx.x) * 100 + t);
+  if (blockIdx.x % 2) __syncthreads();  // a matter of one block
+  if (what == 1 && blockIdx.x % 2 == 0) return;
+  if (what == 2 && blockIdx.x % 2)
+    cluster_sync();
+  else
+    cluster_sync();
+  if (what == 3) {
+    __shared__ volatile int common[1];
+    common[0] = t;
+    out[0] = float(common[0]);
+  }
+  if (what == 4 && blockIdx.x == 1 && t == 39) mine[40] = 0;
+  const float total = sum(mine[t / 32 * 32 + (t / 32 ? lane() % 8 : lane())]);
+  out[int(blockIdx.x) * 40 + t] = total + mine[t];
+}
+
+enum Misuse {
+  no_arrivals,
+  unaligned_barrier,
+  barrier_elsewhere,
+  wait_for_none,
+  arrive_at_none,
+  copy_to_none,
+  arrivals_too_many,
+  odd_bytes,
+  unaligned_bulk,
+  bulk_elsewhere,
+  parity_of_two,
+  beyond_cluster,
+  bulk_beyond_cluster,
+  under_way_at_end,
+  expected_at_end,
+  bulk_over_barrier
+};
+extern "C" __global__ void gpu_shim_misuse(const float* A, int what) {
+  unsigned char* const base = shared_base();
+  unsigned char elsewhere[16];
+  if (what == no_arrivals) barrier_init(base, 0);
+  if (what == unaligned_barrier) barrier_init(base + 4, 1);
+  if (what == barrier_elsewhere) barrier_init(elsewhere, 1);
+  if (what == wait_for_none) barrier_wait(base, 0);
+  if (what == arrive_at_none) barrier_arrive(base);
+  if (what == copy_to_none) bulk_copy(base + 64, A, 16, base);
+  barrier_init(base + 8, 2);
+  barriers_ready();
+  if (what == arrivals_too_many) {
+    barrier_expect(base + 8, 32);
+    for (int i = 0; i < 2; ++i) barrier_arrive(base + 8);
+  }
+  if (what == odd_bytes) bulk_copy(base + 64, A, 24, base + 8);
+  if (what == unaligned_bulk) bulk_copy(base + 64, A + 1, 16, base + 8);
+  if (what == bulk_elsewhere) bulk_copy(base + 128 - 16, A, 32, base + 8);
+  if (what == parity_of_two) barrier_wait(base + 8, 2);
+  if (what == beyond_cluster) barrier_arrive_at(base + 8, 1);
+  if (what == bulk_beyond_cluster) bulk_copy_all<2>(base + 64, A, 16, base + 8);
+  if (what == under_way_at_end) bulk_copy(base + 64, A, 16, base + 8);
+  if (what == expected_at_end) barrier_expect(base + 8, 16);
+  if (what == bulk_over_barrier) {
+    bulk_copy(base, A, 16, base + 8);
+    barrier_wait(base + 8, 0);
+  }
+}
+
+// ---- Products of four warps
+
+INLINE unsigned long long stage_descriptor(const void* p, int along_k, int along_rows) {
+  const unsigned at = unsigned((const unsigned char*)p - shared_base());
+  return (unsigned long long)(at & 0x3ffff) >> 4 | (unsigned long long)(along_k / 16) << 16 | (unsigned long long)(along_rows / 16) << 32;
+}
+
+/// 64 × 24 sums of 64 bytes of k, rows of A and B being such. Core matrices follow one another along k, or along rows, then along the
+/// other.
+enum Staged { staged_right, staged_swizzled, staged_beyond, staged_unfenced, staged_not_waited };
+template <class E, class C>
+__global__ void product_staged(const E* A, const E* B, C* out, int rows_first, int what) {
+  constexpr int kRows = 64, kColumns = 24, kChunks = 4;
+  const int t = int(threadIdx.x), warp = t / 32;
+  const int a_k = rows_first ? kRows * 16 : 128, a_rows = rows_first ? 128 : 128 * kChunks;
+  const int b_k = rows_first ? kColumns * 16 : 128, b_rows = rows_first ? 128 : 128 * kChunks;
+  unsigned char *const a = shared_base(), *const b = a + kRows * 64;
+  for (int i = t; i < kRows * kChunks; i += 128)
+    cp16(a + i / kChunks / 8 * a_rows + i / kChunks % 8 * 16 + i % kChunks * a_k, reinterpret_cast<const char*>(A) + 16 * i);
+  for (int i = t; i < kColumns * kChunks; i += 128)
+    cp16(b + i / kChunks / 8 * b_rows + i / kChunks % 8 * 16 + i % kChunks * b_k, reinterpret_cast<const char*>(B) + 16 * i);
+  cp_commit();
+  cp_wait<0>();
+  if (what != staged_unfenced) proxy_fence();
+  __syncthreads();
+  C d[kColumns / 2];
+  for (C& x : d) x = C(t);
+  wgmma_fence();
+  for (int half = 0; half < 2; ++half) {
+    const unsigned long long x = stage_descriptor(a + 2 * half * a_k, a_k, a_rows) | (what == staged_swizzled ? 1ull << 62 : 0);
+    const unsigned long long y = stage_descriptor(b + 2 * half * b_k + (what == staged_beyond ? 16 : 0), b_k, b_rows);
+    if constexpr (sizeof(E) == 1)
+      wgmma_s8<kColumns>(d, x, y);
+    else
+      wgmma_f16<kColumns>(d, x, y);
+  }
+  wgmma_commit();
+  if (what == staged_not_waited)
+    wgmma_wait<1>();
+  else
+    wgmma_wait<0>();
+  for (int i = 0; i < kColumns / 2; ++i) {
+    const int row = warp * 16 + lane() / 4 + 8 * (i % 4 / 2), column = i / 4 * 8 + lane() % 4 * 2 + i % 2;
+    out[row * kColumns + column] = d[i] - C(t);
+  }
+}
+
+/// 64 × 8 sums of 16 · tiles of k: a bulk copy a factor and a tile, which lies as the product wants it. A lane of each warp releases a
+/// stage, `late`: when the products are done, otherwise when they have begun.
+extern "C" __global__ void __launch_bounds__(256, 1)
+    gpu_shim_products(const uint16_t* __restrict__ A, const uint16_t* __restrict__ B, float* __restrict__ out, int tiles, int late) {
+  constexpr int kA = 64 * 32, kB = 8 * 32;
+  unsigned char* const full = shared_base() + 2 * (kA + kB);
+  unsigned char* const empty = full + 16;
+  const int t = int(threadIdx.x);
+  if (t == 0) {
+    for (int s = 0; s < 2; ++s) {
+      barrier_init(full + 8 * s, 1);
+      barrier_init(empty + 8 * s, 4);
+    }
+    barriers_ready();
+  }
+  __syncthreads();
+  if (t >= 128) {
+    if (t == 128)
+      for (int k = 0; k < tiles; ++k) {
+        unsigned char* const stage = shared_base() + k % 2 * (kA + kB);
+        barrier_wait(empty + k % 2 * 8, (k / 2 + 1) & 1);
+        barrier_expect(full + k % 2 * 8, kA + kB);
+        bulk_copy(stage, A + k * kA / 2, kA, full + k % 2 * 8);
+        bulk_copy(stage + kA, B + k * kB / 2, kB, full + k % 2 * 8);
+      }
+    return;
+  }
+  float d[4] = {0, 0, 0, 0};
+  for (int k = 0; k < tiles; ++k) {
+    unsigned char* const stage = shared_base() + k % 2 * (kA + kB);
+    barrier_wait(full + k % 2 * 8, k / 2 & 1);
+    wgmma_fence();
+    wgmma_f16<8>(d, stage_descriptor(stage, 128, 256), stage_descriptor(stage + kA, 128, 256));
+    wgmma_commit();
+    if (late) wgmma_wait<0>();
+    if (lane() == 0) barrier_arrive(empty + k % 2 * 8);
+  }
+  wgmma_wait<0>();
+  for (int i = 0; i < 4; ++i) out[(t / 32 * 16 + lane() / 4 + 8 * (i / 2)) * 8 + lane() % 4 * 2 + i % 2] = d[i];
+}
+
 }  // namespace kernels
 
 namespace {
@@ -512,4 +760,203 @@ TEST_CASE("conversions and products of bytes") {
                                  5 + 6 + 127 * 127 + 255 + 128 * 128,
                                  int(0xff800681)};
   CHECK(out == want);
+}
+
+namespace {
+
+struct Pipeline {
+  static constexpr int kTiles = 5, kBlocks = 8;
+  std::vector<float> a = numbers(64 * kTiles), b = numbers(128 * kTiles * kBlocks), want = std::vector<float>(64 * kBlocks);
+
+  Pipeline() {
+    for (size_t block = 0; block < kBlocks; ++block)
+      for (size_t c = 0; c < 64; ++c)
+        for (size_t k = 0; k < kTiles; ++k) want[64 * block + c] += a[64 * k + c] * b[(block * kTiles + k) * 128 + 2 * c + 1];
+  }
+  /// The result's error, or "wrong".
+  template <class Kernel>
+  std::string run(Kernel kernel, const Options& options, kernels::Fault fault) const {
+    std::vector<float> out(want.size());
+    const Result r =
+        gpu_shim::launch(kernel, kBlocks, 96, 2 * kernels::kStageBytes + 32, options, a.data(), b.data(), out.data(), kTiles, int(fault));
+    if (!r.ok()) return r.error;
+    return out == want ? "" : "wrong";
+  }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a pipeline of bulk copies, alone or in a cluster") {
+  const Pipeline p;
+  for (const Options& options : all_options()) {
+    CHECK(p.run(kernels::gpu_shim_pipeline, options, kernels::none) == "");
+    CHECK(p.run(kernels::gpu_shim_pipeline_of_two, options, kernels::none) == "");
+    CHECK(p.run(kernels::pipeline_of_four, options, kernels::none) == "");
+    std::vector<float> out(p.want.size());
+    void* args[] = {const_cast<float*>(p.a.data()), const_cast<float*>(p.b.data()), out.data(), reinterpret_cast<void*>(Pipeline::kTiles),
+                    reinterpret_cast<void*>(kernels::none)};
+    const Result r = gpu_shim::launch_pointers(reinterpret_cast<const void*>(&kernels::gpu_shim_pipeline_of_two), Pipeline::kBlocks, 96,
+                                               2 * kernels::kStageBytes + 32, args, 5, options);
+    CHECK(std::string(r.error) == "");
+    CHECK(out == p.want);
+  }
+  std::vector<float> out(64);
+  CHECK(mentions(gpu_shim::launch(kernels::gpu_shim_pipeline_of_two, 3, 96, 1600, {}, nullptr, nullptr, out.data(), 0, 0), "clusters"));
+}
+
+TEST_CASE("what is wrong with a pipeline is seen in some way of running it, and what can be told always is") {
+  using namespace kernels;
+  const Pipeline p;
+  const std::vector<std::pair<Fault, std::string>> cases = {{no_full_wait, ""},
+                                                            {no_empty_wait, ""},
+                                                            {early_release, ""},
+                                                            {wrong_parity, ""},
+                                                            {too_few_bytes, "block"},  // a hang, or copies that nobody waits for
+                                                            {too_many_bytes, " wait at barrier_wait in line "},
+                                                            {no_proxy_fence, "no proxy fence since copies landed"},
+                                                            {initialised_twice, "has initialised the barrier"},
+                                                            {not_ready, "no barriers_ready since"},
+                                                            {overwritten, "was overwritten"}};
+  for (const auto& c : cases)
+    for (bool clustered : {false, true}) {
+      int seen[2] = {0, 0};
+      for (const Options& options : all_options()) {
+        const std::string error =
+            clustered ? p.run(gpu_shim_pipeline_of_two, options, c.first) : p.run(gpu_shim_pipeline, options, c.first);
+        CAPTURE(clustered);
+        CAPTURE(int(c.first));
+        CAPTURE(error);
+        CHECK(has(error, c.second));
+        seen[int(options.copies)] += error != "";
+        const bool greedy = options.schedule == Schedule::warp_greedy || options.schedule == Schedule::warp_greedy_reversed;
+        if (c.first == early_release && greedy) CHECK(error == "wrong");
+      }
+      CHECK(seen[0] > 0);
+      CHECK(seen[1] > 0);
+    }
+  int ended = 0, too_early = 0;
+  for (const Options& options : all_options()) {
+    ended += has(p.run(gpu_shim_pipeline_of_two, options, no_sync_after), "the block has ended");
+    too_early += has(p.run(gpu_shim_pipeline_of_two, options, no_sync_before), "there is no initialised barrier");
+  }
+  CHECK(ended > 0);
+  CHECK(too_early > 0);
+}
+
+TEST_CASE("blocks of a cluster have their own threads and memory") {
+  for (const Options& options : all_options()) {
+    std::vector<float> out(4 * 40);
+    const auto run = [&](int what) { return gpu_shim::launch(kernels::gpu_shim_clustered, 4, 40, 160, options, out.data(), what); };
+    Result r = run(0);
+    // The second warp lacks lanes, which a shuffle of all does not mind.
+    CHECK(std::string(r.error) == "");
+    for (size_t block = 0; block < 4; ++block)
+      for (size_t t = 0; t < 32; ++t) CHECK(out[block * 40 + t] == float(32 * 100 * block + 31 * 16 + 100 * block + t));
+    r = run(1);
+    CHECK(mentions(r, "divergence: 40 threads (the first is 0) wait at cluster_sync in line "));
+    CHECK(mentions(r, "40 of 80 have ended"));
+    r = run(2);
+    CHECK(mentions(r, "divergence: cluster_sync in line "));
+    r = run(3);
+    CHECK(mentions(r, "static shared memory"));
+#ifndef GPU_SHIM_ASAN
+    r = run(4);
+    CHECK(mentions(r, "block 1 wrote past its 160 bytes"));
+#endif
+  }
+}
+
+TEST_CASE("barriers and bulk copies that are not what they must be") {
+  using namespace kernels;
+  alignas(16) static const float a[64] = {};
+  const std::vector<std::pair<Misuse, std::string>> cases = {{no_arrivals, "0 arrivals"},
+                                                             {unaligned_barrier, "not aligned to 8 bytes"},
+                                                             {barrier_elsewhere, "the barrier is not in dynamic shared memory"},
+                                                             {wait_for_none, "barrier_wait in line "},
+                                                             {arrive_at_none, "there is no initialised barrier"},
+                                                             {copy_to_none, "there is no initialised barrier"},
+                                                             {arrivals_too_many, "all 2 arrivals of the phase have come"},
+                                                             {odd_bytes, "24 bytes"},
+                                                             {unaligned_bulk, "not aligned to 16 bytes"},
+                                                             {bulk_elsewhere, "the destination is not in dynamic shared memory"},
+                                                             {parity_of_two, "a parity of 2"},
+                                                             {beyond_cluster, "block 1 of a cluster of 1"},
+                                                             {bulk_beyond_cluster, "to 2 blocks of a cluster of 1"},
+                                                             {expected_at_end, "ended with 16 bytes outstanding at the barrier"},
+                                                             {bulk_over_barrier, "was overwritten"}};
+  for (const Options& options : all_options()) {
+    for (const auto& c : cases) {
+      CAPTURE(int(c.first));
+      const Result r = gpu_shim::launch(gpu_shim_misuse, 1, 1, 128, options, a, int(c.first));
+      CAPTURE(std::string(r.error));
+      CHECK(mentions(r, c.second));
+    }
+    const Result r = gpu_shim::launch(gpu_shim_misuse, 1, 1, 128, options, a, int(under_way_at_end));
+    CHECK(mentions(r, options.copies == Copies::lazy ? "bulk copies into it under way" : "16 bytes more than were expected"));
+  }
+}
+
+TEST_CASE("products of four warps take core matrices from shared memory") {
+  const auto check = [](auto element, auto sum, auto encode) {
+    using E = decltype(element);
+    using C = decltype(sum);
+    constexpr size_t kK = 64 / sizeof(E);
+    std::vector<E> a, b;
+    std::vector<C> want(64 * 24);
+    const std::vector<float> x = numbers(64 * kK), y = numbers(24 * kK);
+    for (float v : x) a.push_back(encode(v));
+    for (float v : y) b.push_back(encode(v));
+    for (size_t i = 0; i < 64; ++i)
+      for (size_t j = 0; j < 24; ++j)
+        for (size_t k = 0; k < kK; ++k) want[i * 24 + j] += C(x[i * kK + k] * y[j * kK + k]);
+    const int bytes = (64 + 24) * 64;
+    for (const Options& options : all_options())
+      for (int rows_first : {0, 1}) {
+        std::vector<C> out(want.size());
+        const auto run = [&](kernels::Staged what) {
+          return gpu_shim::launch(kernels::product_staged<E, C>, 1, 128, bytes, options, a.data(), b.data(), out.data(), rows_first,
+                                  int(what));
+        };
+        CHECK(std::string(run(kernels::staged_right).error) == "");
+        CHECK(out == want);
+        CHECK(mentions(run(kernels::staged_swizzled), "not of core matrices without swizzle"));
+        CHECK(mentions(run(kernels::staged_beyond), "more than dynamic shared memory"));
+        CHECK(mentions(run(kernels::staged_unfenced), "no proxy fence since copies landed"));
+        const Result r = run(kernels::staged_not_waited);
+        if (options.copies == Copies::eager)
+          CHECK(mentions(r, "ended with 2 asynchronous products that it did not wait for"));
+        else
+          CHECK(r.ok());
+      }
+  };
+  check(uint16_t(), 0.0f, f16);
+  check(int8_t(), 0, [](float v) { return int8_t(v); });
+}
+
+TEST_CASE("a stage that products may still read is not free") {
+  constexpr size_t kTiles = 5;
+  std::vector<float> want(64 * 8);
+  const std::vector<float> x = numbers(64 * 16 * kTiles), y = numbers(8 * 16 * kTiles);
+  std::vector<uint16_t> a, b;  // tile after tile of core matrices: of eight rows, the two along k follow one another
+  const auto at = [](size_t rows, size_t row, size_t k) {
+    return k / 16 * rows * 16 + row / 8 * 128 + k % 16 / 8 * 64 + row % 8 * 8 + k % 8;
+  };
+  for (float v : x) a.push_back(f16(v));
+  for (float v : y) b.push_back(f16(v));
+  for (size_t i = 0; i < 64; ++i)
+    for (size_t j = 0; j < 8; ++j)
+      for (size_t k = 0; k < 16 * kTiles; ++k) want[i * 8 + j] += x[at(64, i, k)] * y[at(8, j, k)];
+  for (const Options& options : all_options())
+    for (int late : {0, 1}) {
+      std::vector<float> out(want.size());
+      const Result r = gpu_shim::launch(kernels::gpu_shim_products, 1, 256, 2 * (64 + 8) * 32 + 32, options, a.data(), b.data(), out.data(),
+                                        int(kTiles), late);
+      CHECK(std::string(r.error) == "");
+      if (late)
+        CHECK(out == want);
+      else if (options.copies == Copies::eager)  // products are done as late as can be
+        CHECK(out != want);
+    }
 }

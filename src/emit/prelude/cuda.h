@@ -41,8 +41,14 @@ INLINE vf widen_bf16(uint16_t h) { return __uint_as_float((vu)h << 16); }
 //@ narrow_bf16
 /// The nearest bf16, ties to even.
 INLINE uint16_t narrow_bf16(vf v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(v));
+  return h;
+#else
   const vu u = __float_as_uint(v);
   return (uint16_t)((v == v ? u + 0x7fff + (u >> 16 & 1) : u | 0x400000) >> 16);
+#endif
 }
 //@ widen_f16
 INLINE vf widen_f16(uint16_t h) {

@@ -1,5 +1,5 @@
 // Tiles of matrix products on the primitives of cuda.h: shared memory and what is staged in it, fragments of factors and sums in a warp's
-// registers, asynchronous copies (cp.async) and products (wgmma). The products' own instructions are made in tensor_cores.cpp.
+// registers, asynchronous copies (cp.async). The products' own instructions are made in tensor_cores.cpp.
 
 //@ shared_base
 #if defined(__CUDACC__)
@@ -198,63 +198,3 @@ INLINE void cp_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 #endif
-
-//@ stage_descriptor
-/// Of staged rows of 64 bytes along k from p on, the swizzle of 64 bytes applied: eight rows are 512 bytes (PTX ISA, "Matrix Descriptor").
-INLINE uint64_t stage_descriptor(const void* p) {
-#if defined(__CUDACC__)
-  const vu at = (vu)__cvta_generic_to_shared(p);
-#else
-  const vu at = (vu)((const unsigned char*)p - shared_base());
-#endif
-  return (uint64_t)(at & 0x3ffff) >> 4 | 1ull << 16 | 32ull << 32 | 2ull << 62;
-}
-//@ wgmma_f16
-#if defined(__CUDACC__)
-/// 64 × n sums += a · b, 16 of k, by four warps, without waiting for it.
-template <int n>
-__device__ void wgmma_f16(vf* c, uint64_t a, uint64_t b);
-#endif
-//@ wgmma_bf16
-#if defined(__CUDACC__)
-/// 64 × n sums += a · b, 16 of k, by four warps, without waiting for it.
-template <int n>
-__device__ void wgmma_bf16(vf* c, uint64_t a, uint64_t b);
-#endif
-//@ wgmma_s8
-#if defined(__CUDACC__)
-/// 64 × n sums += a · b, 32 of k, by four warps, without waiting for it.
-template <int n>
-__device__ void wgmma_s8(vi* c, uint64_t a, uint64_t b);
-#endif
-//@ wgmma_fence
-#if defined(__CUDACC__)
-/// What was written to the sums comes before the products that follow.
-INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-#endif
-//@ wgmma_commit
-#if defined(__CUDACC__)
-INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-#endif
-//@ wgmma_wait
-#if defined(__CUDACC__)
-/// Until all groups of products but the newest n are done.
-template <int n>
-INLINE void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
-}
-#endif
-//@ proxy_fence
-#if defined(__CUDACC__)
-/// What this thread has copied to shared memory is there for wgmma, once it has passed a barrier.
-INLINE void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-#endif
-//@ fragment_settle
-/// No use of these sums moves before this.
-template <class V>
-INLINE void fragment_settle(V* c) {
-#if defined(__CUDACC__)
-#pragma unroll
-  for (int i = 0; i < 16; ++i) asm volatile("" : "+r"(*(vu*)&c[i])::"memory");
-#endif
-}

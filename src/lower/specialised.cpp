@@ -1,0 +1,169 @@
+// A contraction whose warps specialise: producers copy into a ring of stages, consumers multiply what has arrived, four warps at a time
+// straight from shared memory (CUTLASS, "warp-specialised persistent" kernels of Hopper). Two barriers a stage take the place of the
+// block's: `full` when its copies have landed, `empty` when its products are done. Blocks are persistent: each walks several tasks, and
+// the stages of the next are filled while the sums of the last leave. What was packed comes in bulk, one thread asking for it, and in a
+// cluster half of it for the neighbour too.
+#include "lower/staged.h"
+
+namespace rgen::lower {
+
+namespace {
+
+class SpecialisedLowering : StagedBlock {
+ public:
+  explicit SpecialisedLowering(NestContext& c)
+      : StagedBlock(c),
+        rounds_(c.plan.k_steps(c.nest) / s_.depth),
+        part_b_(s_.depth * block_rows_ * kRowBytes),
+        bytes_b_(s_.depth * block_columns_ * kRowBytes) {}
+
+  int run() {
+    Proc p;
+    p.name = c_.prefix;
+    p.comment = std::to_string(block_rows_) + " × " + std::to_string(block_columns_) + " sums a block, " + std::to_string(s_.stages) +
+                " stages of " + std::to_string(memory_.stage) + " bytes; " + std::to_string(s_.warps()) + " warps multiply, " +
+                std::to_string(s_.producers()) + " copy";
+    bodies_.push_back(&p.body);
+    const int block = b_.variable("block", 0, s_.grid - 1), thread = b_.variable("thread", 0, s_.threads() - 1);
+    p.params = {block, thread};
+    block_ = Int::var(block), thread_ = Int::var(thread);
+    ring_ = shared("stages", DType::u8, 0, s_.stages * memory_.stage);
+    barriers_ = shared("barriers", DType::u8, memory_.barriers, 2 * s_.stages * kBarrier);
+    make_barriers();
+    turns_ = quotient("turns", Int(c_.plan.tasks() - 1 + s_.grid) - block_, s_.grid);
+    choose(
+        {Int(32 * s_.warps() - 1) - thread_}, [&] { consume(); }, [&] { produce(); });
+    if (s_.cluster > 1) effect("cluster_sync");  // a block's memory lives as long as its neighbour may write there
+    return b_.proc(std::move(p));
+  }
+
+ private:
+  static constexpr int64_t kBarrier = 8;
+  const int64_t rounds_;   ///< of a task, a stage each
+  const int64_t part_b_;   ///< where in a stage b begins
+  const int64_t bytes_b_;  ///< ... and how much of it there is
+  Int block_, thread_, turns_;
+  int barriers_ = -1;
+
+  Address full(const Int& stage) const { return {barriers_, stage * (2 * kBarrier)}; }
+  Address empty(const Int& stage) const { return {barriers_, stage * (2 * kBarrier) + Int(kBarrier)}; }
+
+  void make_barriers() {
+    when({Int(0) - thread_}, [&] {
+      const int stage = b_.variable("stage", 0, s_.stages - 1);
+      loop(stage, s_.stages, [&] {
+        effect("barrier_init", {full(Int::var(stage)), Int(copiers_ + (packed() ? 1 : 0))});
+        effect("barrier_init", {empty(Int::var(stage)), Int(s_.warps() * s_.cluster)});
+      });
+      effect("barriers_ready");
+    });
+    effect(s_.cluster > 1 ? "cluster_sync" : "block_sync");
+  }
+
+  /// The tasks of this block; rounds are numbered on through all of them, and go round the stages.
+  template <class F>
+  void walk(F&& task_of_turn) {
+    const auto at = [&](const Int& turn) {
+      place(within("task", block_ + turn * s_.grid, c_.plan.tasks()));
+      task_of_turn(turn * rounds_);
+    };
+    if (turns_.is_const() && turns_.constant == 1) return at(Int(0));
+    const int turn = b_.variable("turn", 0, b_.range(turns_).second - 1);
+    loop(turn, turns_, [&] { at(Int::var(turn)); });
+  }
+
+  void consume() {
+    place_warp(quotient("warp", within("consumer", thread_, 32 * s_.warps()), 32));
+    const int sums =
+        shared("rows", integer() ? DType::s32 : DType::f32, memory_.rows, memory_.bytes - memory_.rows, warp_ * rtile::kFragmentTile);
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(0), Int(integer())});
+    walk([&](const Int& before) {
+      zero_sums();
+      const int round = b_.variable("round", 0, rounds_ - 1);
+      loop(round, rounds_, [&] {
+        const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
+        effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
+        multiply(use * memory_.stage);
+        effect("wgmma_wait", {Int(1)});  // the products of the round before are done
+        when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
+      });
+      effect("wgmma_wait", {Int(0)});
+      release(before + Int(rounds_ - 1));
+      settle();
+      epilogue(sums, 1);
+    });
+  }
+
+  void release(const Int& number) { effect("barrier_release", {Int(s_.cluster), empty(remainder("done", number, s_.stages))}); }
+
+  /// Two products a step, of 32 bytes of k each.
+  void multiply(const Int& from) {
+    const std::string product = "wgmma_" + factors(c_);
+    const int64_t half_a = block_rows_ * 2 * kPiece, half_b = block_columns_ * 2 * kPiece;
+    const Int row = row_warp_ * (row_tiles() * 64 * kPiece);
+    effect("wgmma_fence");
+    for (int64_t half = 0; half < 2 * s_.depth; ++half)
+      for (int64_t i = 0; i < row_tiles(); ++i)
+        effect(product, {Int(i * column_tiles()), Int(block_columns_), Address{ring_, from + row + Int(half * half_a + i * 64 * kPiece)},
+                         Int(block_rows_), Address{ring_, from + Int(part_b_ + half * half_b)}, Int(block_columns_)});
+    effect("wgmma_commit");
+  }
+
+  void produce() {
+    place_copier(within("copier", thread_ - Int(32 * s_.warps()), copiers_));
+    const int64_t lag = s_.lag();
+    walk([&](const Int& before) {
+      const std::vector<Source> of_a = rows(), of_b = columns();
+      const int packed_panel = packed() ? panel_pointer() : -1;
+      const int round = b_.variable("round", 0, rounds_ - 1);
+      loop(round, rounds_, [&] {
+        const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
+        effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
+        if (packed()) when({Int(0) - copier_}, [&] { fetch_panel(packed_panel, Int::var(round, s_.depth), fill); });
+        for (int64_t d = 0; d < s_.depth; ++d) {
+          const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
+          copy(of_a, at, fill * memory_.stage + Int(d * block_rows_ * kRowBytes));
+          copy(of_b, at, fill * memory_.stage + Int(part_b_ + d * block_columns_ * kRowBytes));
+        }
+        effect("cp_commit");
+        when({number - Int(lag)}, [&] {
+          effect("cp_wait", {Int(lag)});
+          announce(number + Int(s_.stages - lag));
+        });
+      });
+    });
+    effect("cp_wait", {Int(0)});
+    for (int64_t last = lag; last > 0; --last) announce(turns_ * rounds_ - Int(last));
+  }
+
+  /// What this thread has copied of a round is there.
+  void announce(const Int& number) {
+    effect("proxy_fence");
+    effect("barrier_arrive", {full(remainder("ready", number, s_.stages))});
+  }
+
+  int panel_pointer() {
+    const Addressing& m = addressing(c_.plan.operand_b);
+    const Int part = remainder("rank", block_, s_.cluster) * (bytes_b_ / s_.cluster / element_bytes(operand(c_.plan.operand_b)));
+    const int p = b_.pointer(m.buffer, "packed");
+    put({LetPtr{p, panel(m) + part}});
+    return p;
+  }
+
+  /// All steps of a stage lie side by side. Of a cluster's blocks each brings its part for all.
+  void fetch_panel(int panel, const Int& step, const Int& fill) {
+    const int64_t part = bytes_b_ / s_.cluster;
+    effect("barrier_expect", {full(fill), Int(bytes_b_)});
+    const Int to = fill * memory_.stage + Int(part_b_) + remainder("rank", block_, s_.cluster) * part;
+    std::vector<Arg> args{Address{ring_, to}, Address{panel, along_k(addressing(c_.plan.operand_b), reduced_at(step))}, Int(part),
+                          full(fill)};
+    if (s_.cluster > 1) args.insert(args.begin(), Int(s_.cluster));
+    effect(s_.cluster > 1 ? "bulk_copy_all" : "bulk_copy", std::move(args));
+  }
+};
+
+}  // namespace
+
+int lower_specialised(NestContext& context) { return SpecialisedLowering(context).run(); }
+
+}  // namespace rgen::lower

@@ -1,0 +1,117 @@
+// What is common to contractions whose thread block stages both factors in shared memory: where a block is, what its threads copy, and how
+// its sums leave. Rows of a are the points of several axes (implicit GEMM); a row outside its tensor is filled with zeros on the way.
+// A step of k is 64 bytes of a row.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lower/context.h"
+
+namespace rgen::lower {
+
+class StagedBlock {
+ protected:
+  static constexpr int64_t kRowBytes = rtile::kStepBytes, kPiece = 16, kPieces = kRowBytes / kPiece;  // of one copy
+
+  explicit StagedBlock(NestContext& c);
+  ~StagedBlock() = default;
+
+  /// What one thread copies at every step: 16 bytes from `pointer` + the reduced axes' part, where all conditions hold.
+  struct Source {
+    int pointer;
+    Int to;                               ///< bytes from the factor's part of a stage
+    std::vector<Int> always;              ///< conditions without reduced axes
+    std::vector<std::pair<Int, int>> in;  ///< coordinate at the reduced axes' origin, dimension: 0 <= coordinate + … < extent
+    const rtile::Operand* operand;
+    const Addressing* m;
+    bool padded_k;  ///< k goes beyond its extent at the last step
+  };
+
+  NestContext& c_;
+  Builder& b_;
+  const rtile::Staging& s_;
+  const rtile::BlockMemory memory_;
+  const int n_, copiers_;  ///< axes; threads that copy
+  const int64_t block_rows_, block_columns_;
+  std::vector<Int> start_;  ///< of the batch axes
+  std::vector<Body*> bodies_;
+  Int warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
+  Int copier_, row_, piece_;  ///< which of the copying threads this is; the row and the 16 bytes of it that it copies first
+  int ring_ = -1;
+
+  const rtile::Operand& operand(int i) const { return c_.plan.operands[size_t(i)]; }
+  const Addressing& addressing(int i) const { return c_.addressing[size_t(i)]; }
+  int64_t extent(int a) const { return c_.nest.axes[size_t(a)].extent; }
+  int64_t k_extent() const { return extent(c_.plan.k_axis); }
+  int64_t row_tiles() const { return s_.row_tiles(); }
+  int64_t column_tiles() const { return c_.plan.column_tiles(); }
+  bool group() const { return s_.unit == rtile::Staging::Unit::group; }
+  bool integer() const;
+  DType factor() const;  ///< of the columns
+  bool packed() const { return operand(c_.plan.operand_b).placement == rtile::Placement::prepack; }
+  int64_t element_bytes(const rtile::Operand& o) const;
+
+  void put(Stmt s) { bodies_.back()->push_back(std::move(s)); }
+  void effect(const std::string& primitive, std::vector<Arg> args = {}) { put({Op{primitive, -1, false, std::move(args)}}); }
+  Int quotient(const std::string& name, const Int& x, int64_t by) { return b_.quotient(*bodies_.back(), name, x, by); }
+  Int remainder(const std::string& name, const Int& x, int64_t by) { return b_.remainder(*bodies_.back(), name, x, by); }
+  Int value(const std::string& name, const Int& x);
+  Int within(const std::string& name, const Int& x, int64_t count);  ///< of which it is known that 0 <= x < count
+  /// A pointer to `bytes` of the block's shared memory, `at` bytes from its start; `offset` in elements.
+  int shared(const std::string& name, DType dtype, int64_t at, int64_t bytes, const Int& offset = Int(0));
+
+  template <class F>
+  void body(Body& into, F&& inside) {
+    bodies_.push_back(&into);
+    inside();
+    bodies_.pop_back();
+  }
+  template <class Then, class Else>
+  void choose(std::vector<Int> conditions, Then&& then, Else&& otherwise) {
+    If s{std::move(conditions), std::make_shared<Body>(), std::make_shared<Body>()};
+    body(*s.then, then), body(*s.otherwise, otherwise);
+    put({std::move(s)});
+  }
+  template <class F>
+  void when(std::vector<Int> conditions, F&& inside) {
+    choose(std::move(conditions), inside, [] {});
+  }
+  template <class F>
+  void loop(int var, const Int& count, F&& inside) {
+    auto inner = std::make_shared<Body>();
+    body(*inner, inside);
+    put({For{var, Int(0), count, 1, std::move(inner)}});
+  }
+
+  void place(Int task);              ///< the block's place among all
+  void place_warp(const Int& warp);  ///< a multiplying warp's in the block
+  void place_copier(const Int& copier);
+  std::vector<Source> rows();     ///< what this thread copies of a
+  std::vector<Source> columns();  ///< ... and of b, but for what comes in bulk
+  std::vector<Int> reduced_at(const Int& step);
+  Int along_k(const Addressing& m, const std::vector<Int>& at) const;  ///< of an operand's address
+  Int panel(const Addressing& m) const;                                ///< where this block's part of the packed constant begins (elements)
+  void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
+  void zero_sums();
+  void settle();
+  /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors.
+  void epilogue(int sums, int64_t together);
+
+ private:
+  int64_t count(int a) const;
+  void unravel(const std::vector<int>& axes, Int x, std::vector<Int>& at);
+  std::vector<Int> point(const std::vector<int>& axes, const Int& x);
+  int64_t points(const std::vector<int>& axes) const;
+  Int lands(int64_t rows, int64_t pass);
+  std::vector<Source> gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
+  std::vector<Source> panel_pieces(const Addressing& m);
+  void leave(const Int& m, int sums, int row, int64_t first_tile, int64_t tiles, const Int& warp_column);
+  TileParams parameters(const std::vector<Int>& at, const Int& n);
+  void store_columns(const TileParams& params, const Int& n);
+};
+
+/// Warps that copy and warps that multiply, each at its own pace (specialised.cpp).
+int lower_specialised(NestContext& context);
+
+}  // namespace rgen::lower

@@ -1,0 +1,302 @@
+// What the forms of a staged contraction share (staged.h).
+#include "lower/staged.h"
+
+#include <algorithm>
+
+#include "rtile/layout.h"
+
+namespace rgen::lower {
+
+using rtile::Operand;
+using rtile::Staging;
+
+StagedBlock::StagedBlock(NestContext& c)
+    : c_(c),
+      b_(c.builder),
+      s_(*c.plan.staging),
+      memory_(rtile::block_memory(c.plan)),
+      n_(int(c.nest.axes.size())),
+      copiers_(32 * (s_.producers() > 0 ? s_.producers() : s_.warps())),
+      block_rows_(s_.block_rows()),
+      block_columns_(c.plan.block_columns()),
+      start_(size_t(n_), Int(0)) {}
+
+bool StagedBlock::integer() const { return accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32; }
+DType StagedBlock::factor() const { return c_.program[operand(c_.plan.operand_b).access.tensor].dtype; }
+int64_t StagedBlock::element_bytes(const Operand& o) const { return size_of(c_.program[o.access.tensor].dtype); }
+
+Int StagedBlock::value(const std::string& name, const Int& x) {
+  if (x.is_const() || (x.terms.size() == 1 && x.constant == 0 && x.terms[0].second == 1)) return x;
+  const auto [lo, hi] = b_.range(x);
+  const int v = b_.variable(name, lo, hi);
+  put({LetInt{LetInt::Op::value, v, x, Int(0)}});
+  return Int::var(v);
+}
+
+Int StagedBlock::within(const std::string& name, const Int& x, int64_t count) {
+  const int v = b_.variable(name, 0, count - 1);
+  put({LetInt{LetInt::Op::value, v, x, Int(0)}});
+  return Int::var(v);
+}
+
+int StagedBlock::shared(const std::string& name, DType dtype, int64_t at, int64_t bytes, const Int& offset) {
+  b_.program.buffers.push_back({name, dtype, bytes / size_of(dtype), Buffer::Kind::shared, -1, at, 0, true});
+  const int p = b_.pointer(int(b_.program.buffers.size()) - 1, name);
+  put({LetPtr{p, offset}});
+  return p;
+}
+
+void StagedBlock::place(Int task) {
+  const int64_t columns = c_.plan.tile[size_t(c_.plan.vec)].blocks, per_batch = s_.rows.blocks * columns;
+  const Int batch = quotient("batch", task, per_batch);
+  task = remainder("in_batch", task, per_batch);
+  unravel(s_.batch_axes, batch, start_);
+  const Int sweep = quotient("sweep", task, s_.raster * columns), in_sweep = remainder("in_sweep", task, s_.raster * columns);
+  column_block_ = quotient("column_block", in_sweep, s_.raster);
+  const Int row_block = sweep * s_.raster + remainder("row_block", in_sweep, s_.raster);
+  first_row_ = row_block * block_rows_, first_column_ = column_block_ * block_columns_;
+}
+
+void StagedBlock::place_warp(const Int& warp) {
+  warp_ = warp;
+  if (group())
+    row_warp_ = quotient("group", warp_, 4), column_warp_ = Int(0);
+  else
+    row_warp_ = quotient("row_warp", warp_, s_.warp_columns), column_warp_ = remainder("column_warp", warp_, s_.warp_columns);
+}
+
+/// Four threads copy a row's 64 bytes: neighbours, or of a group those 8 apart, so that eight neighbours' pieces lie side by side in the
+/// stage (banks serve 128 bytes at a time).
+void StagedBlock::place_copier(const Int& copier) {
+  copier_ = copier;
+  if (!group()) {
+    row_ = quotient("row", copier_, kPieces), piece_ = remainder("piece", copier_, kPieces);
+    return;
+  }
+  piece_ = remainder("piece", quotient("eight", copier_, 8), kPieces);
+  row_ = quotient("warp", copier_, 32) * 8 + remainder("row", copier_, 8);
+}
+
+/// Steps of an axis: its elements, of k pieces of `k_step`.
+int64_t StagedBlock::count(int a) const { return ceil_div(extent(a), a == c_.plan.k_axis ? c_.plan.k_step : 1); }
+
+/// The axes' places at the x-th of their points, the last axis fastest. The last quotient is the first axis' place.
+void StagedBlock::unravel(const std::vector<int>& axes, Int x, std::vector<Int>& at) {
+  const auto name = [&](size_t i) { return c_.nest.axes[size_t(axes[i])].name; };
+  for (size_t i = axes.size(); i-- > 0;) {
+    at[size_t(axes[i])] = i == 0 ? x : remainder(name(i), x, count(axes[i]));
+    if (i > 0) x = quotient(i == 1 ? name(0) : "rest", x, count(axes[i]));
+  }
+}
+
+std::vector<Int> StagedBlock::point(const std::vector<int>& axes, const Int& x) {
+  std::vector<Int> at = start_;
+  unravel(axes, x, at);
+  return at;
+}
+
+int64_t StagedBlock::points(const std::vector<int>& axes) const {
+  int64_t n = 1;
+  for (int a : axes) n *= extent(a);
+  return n;
+}
+
+/// Where a factor of `rows` rows takes what this thread copies in its `pass`, bytes from the start of the step:
+///   warp:  rows of 64 bytes one after the other;
+///   lane:  the same, but the pieces of a row change places with its number: the swizzle of 64 bytes, with which eight rows' first pieces
+///   lie
+///          in different banks (PTX ISA, "Shared Memory Matrix Layout");
+///   group: first all rows' first pieces, as wgmma takes them.
+Int StagedBlock::lands(int64_t rows, int64_t pass) {
+  const int64_t at_once = copiers_ / kPieces;
+  switch (s_.unit) {
+    case Staging::Unit::warp:
+      break;
+    case Staging::Unit::group:
+      return piece_ * (rows * kPiece) + row_ * kPiece + Int(pass * at_once * kPiece);
+    case Staging::Unit::lane: {
+      const Int turn = remainder("turn", quotient("pair", copier_, 2 * kPieces), kPieces);
+      const int at = b_.variable("swizzled", 0, kPieces - 1);
+      put({LetInt{LetInt::Op::exclusive_or, at, piece_, turn}});
+      return row_ * kRowBytes + Int::var(at, kPiece) + Int(pass * at_once * kRowBytes);
+    }
+  }
+  return copier_ * kPiece + Int(pass * at_once * kRowBytes);
+}
+
+std::vector<StagedBlock::Source> StagedBlock::rows() { return gather(c_.plan.operand_a, s_.row_axes, first_row_, block_rows_, true); }
+
+std::vector<StagedBlock::Source> StagedBlock::columns() {
+  if (!packed()) return gather(c_.plan.operand_b, {c_.plan.vec}, first_column_, block_columns_, false);
+  return s_.producers() > 0 ? std::vector<Source>{} : panel_pieces(addressing(c_.plan.operand_b));
+}
+
+/// Rows as they lie in memory: four threads copy one's 64 bytes.
+std::vector<StagedBlock::Source> StagedBlock::gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows,
+                                                     bool guarded) {
+  const Operand& o = operand(operand_number);
+  const Addressing& m = addressing(operand_number);
+  const ir::Tensor& t = c_.program[o.access.tensor];
+  const int64_t at_once = copiers_ / kPieces, all = points(axes), piece = kPiece / element_bytes(o);
+  const Int in_row = piece_ * piece, lands_first = lands(rows, 0);
+  const int64_t apart = group() ? at_once * kPiece : at_once * kRowBytes;
+  std::vector<Source> sources;
+  for (int64_t pass = 0; pass < rows / at_once; ++pass) {
+    const Int x = value("m", first + row_ + Int(pass * at_once));
+    const std::vector<Int> at = point(axes, x);
+    Source s{b_.pointer(m.buffer, t.name), lands_first + Int(pass * apart), {}, {}, &o, &m, k_extent() % c_.plan.k_step != 0};
+    Int offset = Int(m.constant) + in_row;
+    for (int a = 0; a < n_; ++a)
+      if (!c_.nest.axes[size_t(a)].reduced) offset = offset + at[size_t(a)] * m.value[size_t(a)];
+    if (b_.range(x).second >= all) s.always.push_back(Int(all - 1) - x);
+    if (guarded)
+      for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents())) {
+        Int coordinate(o.access.index[size_t(d)].constant);
+        for (const ir::Index::Term& term : o.access.index[size_t(d)].terms)
+          if (!c_.nest.axes[size_t(term.axis)].reduced) coordinate = coordinate + at[size_t(term.axis)] * term.coef;
+        s.in.push_back({value("at", coordinate), d});
+      }
+    put({LetPtr{s.pointer, offset}});
+    sources.push_back(std::move(s));
+  }
+  return sources;
+}
+
+Int StagedBlock::panel(const Addressing& m) const {
+  Int offset = Int(m.constant) + column_block_ * m.block[size_t(c_.plan.vec)];
+  for (int a : s_.batch_axes) offset = offset + start_[size_t(a)] * m.block[size_t(a)];
+  return offset;
+}
+
+/// A constant packed in the order of the stages: it is copied as it lies.
+std::vector<StagedBlock::Source> StagedBlock::panel_pieces(const Addressing& m) {
+  const Operand& o = operand(c_.plan.operand_b);
+  const int64_t piece = kPiece / element_bytes(o), apart = copiers_ * kPiece;
+  const Int offset = panel(m) + copier_ * piece, lands_first = lands(block_columns_, 0);
+  std::vector<Source> sources;
+  for (int64_t pass = 0; pass < block_columns_ * kPieces / copiers_; ++pass) {
+    Source s{b_.pointer(m.buffer, "packed"), lands_first + Int(pass * apart), {}, {}, &o, &m, false};
+    put({LetPtr{s.pointer, offset + Int(pass * copiers_ * piece)}});
+    sources.push_back(std::move(s));
+  }
+  return sources;
+}
+
+/// The reduced axes' values at a step.
+std::vector<Int> StagedBlock::reduced_at(const Int& step) {
+  std::vector<Int> at(size_t(n_), Int(0));
+  unravel(c_.plan.reduce_order, step, at);
+  at[size_t(c_.plan.k_axis)] = at[size_t(c_.plan.k_axis)] * c_.plan.k_step;
+  return at;
+}
+
+Int StagedBlock::along_k(const Addressing& m, const std::vector<Int>& at) const {
+  Int step(0);
+  for (int a : c_.plan.reduce_order) step = step + at[size_t(a)] * m.value[size_t(a)];
+  return step;
+}
+
+void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to) {
+  if (sources.empty()) return;
+  const int64_t piece = kPiece / element_bytes(*sources[0].operand);
+  Int step = along_k(*sources[0].m, at);
+  if (sources.size() > 1) step = value("step_at", step);
+  for (const Source& s : sources) {
+    std::vector<Arg> args{Address{ring_, to + s.to}, Address{s.pointer, step}};
+    for (const Int& condition : s.always) args.push_back(condition);
+    for (const auto& [coordinate, d] : s.in) {
+      Int x = coordinate;
+      for (const ir::Index::Term& term : s.operand->access.index[size_t(d)].terms)
+        if (c_.nest.axes[size_t(term.axis)].reduced) x = x + at[size_t(term.axis)] * term.coef;
+      const Int last(c_.program[s.operand->access.tensor].shape[size_t(d)].value() - 1);
+      if (b_.range(x).first < 0) args.push_back(x);
+      if (b_.range(x).second > last.constant) args.push_back(last - x);
+    }
+    if (s.padded_k) args.push_back(Int(k_extent() - piece) - at[size_t(c_.plan.k_axis)] - piece_ * piece);
+    effect("cp16", std::move(args));
+  }
+}
+
+void StagedBlock::zero_sums() {
+  for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_zero", {Int(t)});
+}
+
+void StagedBlock::settle() {
+  for (int64_t t = 0; t < row_tiles() * column_tiles(); ++t) effect("fragment_settle", {Int(t)});
+}
+
+void StagedBlock::epilogue(int sums, int64_t together) {
+  // a group's warps have 16 of every 64 rows
+  const int64_t apart = group() ? 64 : 16;
+  const Int in_group = group() ? remainder("in_group", warp_, 4) * 16 : Int(0);
+  const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles() * apart) + in_group);
+  const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles() * 32));
+  for (int64_t i = 0; i < row_tiles(); ++i)
+    for (int64_t j = 0; j < column_tiles(); j += together) {
+      const int64_t tiles = std::min(together, column_tiles() - j);
+      for (int64_t t = 0; t < tiles; ++t)
+        effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
+               {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
+      const int row = b_.variable("row", 0, 15);
+      loop(row, 16, [&] { leave(value("m", warp_row + Int(i * apart) + Int::var(row)), sums, row, j, tiles, warp_column); });
+    }
+}
+
+/// A row's sums, if the matrix has it.
+void StagedBlock::leave(const Int& m, int sums, int row, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  const int64_t all = points(s_.row_axes);
+  const auto inside = [&] {
+    const std::vector<Int> at = point(s_.row_axes, m);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const Int n = value("n", warp_column + Int((first_tile + t) * 32));
+      TileParams params = parameters(at, n);
+      params.sums = sums, params.sums_at = Int(t * rtile::kFragmentTile) + Int::var(row, rtile::kFragmentRow);
+      store_columns(params, n);
+    }
+  };
+  if (b_.range(m).second >= all)
+    when({Int(all - 1) - m}, inside);
+  else
+    inside();
+}
+
+TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
+  const std::vector<int> none(size_t(n_), -1);
+  TileParams p{none, none, none, none};
+  const auto variable = [&](int a, const Int& x) {
+    if (x == Int(0)) return -1;
+    if (x.constant == 0 && x.terms.size() == 1 && x.terms[0].second == 1) return x.terms[0].first;
+    const auto [lo, hi] = b_.range(x);
+    const int v = b_.variable(c_.nest.axes[size_t(a)].name, lo, hi);
+    put({LetInt{LetInt::Op::value, v, x, Int(0)}});
+    return v;
+  };
+  for (int a = 0; a < n_; ++a)
+    if (!c_.nest.axes[size_t(a)].reduced) p.start[size_t(a)] = variable(a, a == c_.plan.vec ? n : at[size_t(a)]);
+  return p;
+}
+
+/// A vector of columns: whole, the last one of the matrix, or beyond it.
+void StagedBlock::store_columns(const TileParams& params, const Int& n) {
+  TileVariant v;
+  v.size.assign(size_t(n_), 1);
+  const int64_t all = extent(c_.plan.vec);
+  const int tail = int(all % 32);
+  const bool beyond = b_.range(n).second + 32 > all;
+  const auto with = [&](int lanes, Body& into) {
+    v.tail = lanes;
+    Body body = lower_epilogue(c_, params, v);
+    into.insert(into.end(), body.begin(), body.end());
+  };
+  if (!beyond) return with(32, *bodies_.back());
+  If whole{{Int(all - 32) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+  with(32, *whole.then);
+  if (tail > 0) {
+    If part{{Int(all - 1) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+    with(tail, *part.then);
+    whole.otherwise->push_back({std::move(part)});
+  }
+  put({std::move(whole)});
+}
+
+}  // namespace rgen::lower
