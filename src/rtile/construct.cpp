@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "rtile/plan_nest.h"
 #include "rtile/relayout.h"
 #include "rtile/rprogram.h"
+#include "rtile/split.h"
 
 namespace rgen::rtile {
 
@@ -62,11 +64,11 @@ class NestPlanner {
 
 class Constructor {
  public:
-  /// Of the program, or of the one `with_copies`.
-  Constructor(const ir::TensorProgram& program, std::shared_ptr<const ir::TensorProgram> with_copies, const hw::Profile& profile,
+  /// Of the program, or of its `extended` form.
+  Constructor(const ir::TensorProgram& program, std::shared_ptr<const ir::TensorProgram> extended, const hw::Profile& profile,
               const ConstructOptions& o, NestPlanner& planned)
-      : with_copies_(std::move(with_copies)),
-        program_(with_copies_ ? *with_copies_ : program),
+      : extended_(std::move(extended)),
+        program_(extended_ ? *extended_ : program),
         profile_(profile),
         planned_(planned),
         threads_(o.threads > 0 ? o.threads : profile.cores),
@@ -93,6 +95,7 @@ class Constructor {
     return all;
   }
 
+  bool makes(const RProgram& p) const { return p.extended == extended_; }
   /// Fills in what is said about a plan of this constructor's.
   void describe(Candidate& c) const {
     limit(c);
@@ -101,7 +104,7 @@ class Constructor {
   }
 
  private:
-  const std::shared_ptr<const ir::TensorProgram> with_copies_;
+  const std::shared_ptr<const ir::TensorProgram> extended_;
   const ir::TensorProgram& program_;
   const hw::Profile& profile_;
   NestPlanner& planned_;
@@ -206,7 +209,7 @@ class Constructor {
     for (const auto& r : ranked) most = std::max(most, r.size());
     for (size_t i = 0; i < std::min(most, size_t(top_k_)); ++i) {
       auto p = std::make_shared<RProgram>();
-      p->with_copies = with_copies_;
+      p->extended = extended_;
       p->threads = threads_, p->vector_bits = profile_.vector_bits;
       for (const auto& r : ranked) p->groups.push_back(r[std::min(i, r.size() - 1)]);
       programs.push_back(std::move(p));
@@ -401,6 +404,25 @@ class Constructor {
   }
 };
 
+/// Parts of each reduction that would give a GPU's schedulers `share` of four warps each, of the size that work goes best with; 1 where the
+/// nest, as `plan` has it, takes less than another launch would.
+std::vector<int64_t> parts_wanted(const RProgram& plan, const std::vector<Nest>& nests, const ir::TensorProgram& program,
+                                  const hw::Profile& profile, double share) {
+  std::vector<int64_t> parts(nests.size(), 1);
+  size_t i = 0;
+  for (const GroupPlan& g : plan.groups)
+    for (const NestPlan& p : g.nests) {
+      const Nest& n = nests[i++];
+      if (!g.shared.empty() || p.estimate.us < 2 * profile.call_us) continue;
+      const int64_t results_of_warp = nest_facts(program, n).products > 0 ? 512 : 64;
+      int64_t results = 1;
+      for (const NestAxis& a : n.axes) results *= a.reduced ? 1 : a.extent;
+      const double warps = share * profile.cores * profile.gpu.schedulers * 4;
+      parts[i - 1] = std::max<int64_t>(1, int64_t(warps) / ceil_div(results, results_of_warp));
+    }
+  return parts;
+}
+
 }  // namespace
 
 std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
@@ -408,19 +430,30 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
   const std::vector<Nest> nests = build_nests(program);
   NestPlanner planned;
-  Constructor given(program, nullptr, profile, options, planned);
-  std::vector<Candidate> all = given.run(nests);
-  std::optional<Relayout> copies;
-  if (profile.kind == hw::Profile::Kind::cpu) copies = relayout(program, nests);  // a GPU's tiles are staged as they lie
-  std::optional<Constructor> copying;
-  if (copies)
-    for (Candidate& c : copying.emplace(program, copies->program, profile, options, planned).run(copies->nests))
-      all.push_back(std::move(c));
+  std::deque<Constructor> forms;  // of the program
+  std::vector<Candidate> all;
+  const auto add = [&](std::shared_ptr<const ir::TensorProgram> extended, const std::vector<Nest>& its) {
+    for (Candidate& c : forms.emplace_back(program, std::move(extended), profile, options, planned).run(its)) all.push_back(std::move(c));
+    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
+  };
+  add(nullptr, nests);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
+  if (profile.kind == hw::Profile::Kind::cpu) {  // a GPU's tiles are staged as they lie
+    if (const auto copies = relayout(program, nests)) add(copies->program, copies->nests);
+  } else {
+    forms.front().describe(all.front());  // its limit
+    const auto given = all.front().program;
+    for (const double share : {0.25, 1.0}) {
+      if (all.front().estimate.us < 1.2 * all.front().limit_us + 2 * profile.call_us) break;  // nothing to gain
+      const auto split = split_reductions(program, nests, parts_wanted(*given, nests, program, profile, share));
+      if (!split) continue;
+      add(split->program, split->nests);
+      if (!all.front().program->extended) break;
+    }
+  }
   const size_t keep = size_t(std::max(1, options.top_k));
   if (all.size() > keep) all.resize(keep);
-  for (Candidate& c : all) (c.program->with_copies ? *copying : given).describe(c);
+  for (Candidate& c : all) std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); })->describe(c);
   return all;
 }
 

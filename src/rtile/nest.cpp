@@ -31,8 +31,6 @@ int64_t Nest::points() const {
   return n;
 }
 
-namespace {
-
 ExprPtr substitute_axes(const ExprPtr& e, const std::vector<Index>& with) {
   return ir::transform(e, [&](const ExprPtr& x) -> ExprPtr {
     if (const Access* a = std::get_if<Access>(&x->node)) {
@@ -44,6 +42,14 @@ ExprPtr substitute_axes(const ExprPtr& e, const std::vector<Index>& with) {
     return nullptr;
   });
 }
+
+std::string unused_name(const ir::TensorProgram& program, const std::string& base) {
+  std::string name = base;
+  while (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const ir::Tensor& t) { return t.name == name; })) name += "_";
+  return name;
+}
+
+namespace {
 
 /// Weight of evaluating an expression once more: functions are dear, arithmetic is cheap.
 int weight(const Expr& e) {

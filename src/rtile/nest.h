@@ -4,6 +4,7 @@
 //
 // Follows ir::verify; precedes construct. Pre: the program is static.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Nest {
   std::vector<NestAxis> axes;
   std::vector<Statement> inner, outer;
   bool copies = false;  ///< a tensor into another layout (relayout.h): a group of its own
+  bool part = false;    ///< makes the parts of a reduction (split.h)
 
   bool has_reduction() const;
   std::vector<int64_t> extents() const;
@@ -43,6 +45,16 @@ struct Nest {
     for (const Statement& s : outer) f(s);
   }
 };
+
+/// A program's nests in another form, which needs more tensors than it has itself.
+struct Rewritten {
+  std::shared_ptr<const ir::TensorProgram> program;  ///< the given one and further intermediate tensors, which no stage writes
+  std::vector<Nest> nests;
+};
+/// A name for a further tensor: `base`, or longer.
+std::string unused_name(const ir::TensorProgram& program, const std::string& base);
+/// The expression with every axis i replaced by `with[i]`.
+ir::ExprPtr substitute_axes(const ir::ExprPtr& e, const std::vector<ir::Index>& with);
 
 /// Consecutive nests that run tile by tile over `shared` axes (each given as one axis number per nest), so that what passes between
 /// them stays in a tile-sized buffer. One nest, or no shared axes: the nests run one after the other over whole tensors.

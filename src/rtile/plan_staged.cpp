@@ -104,7 +104,9 @@ class BlockPlanner {
     for (int depth : {2, 4, 1})  // of equal ones the first: few barriers, copies far ahead
       for (int stages : {4, 3, 6, 5, 8, 2}) {
         block_.stages = stages, block_.depth = depth;
-        if (steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth) consider();
+        const int64_t bytes = stages * depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
+        if (bytes <= c_.profile.gpu.smem_per_block && steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth)
+          consider();
       }
   }
 

@@ -43,12 +43,6 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
   return reuse >= kWorthwhile ? dimension : -1;
 }
 
-std::string unused_name(const ir::TensorProgram& program, const std::string& base) {
-  std::string name = base + "_t";
-  while (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const ir::Tensor& t) { return t.name == name; })) name += "t";
-  return name;
-}
-
 ir::Tensor copied(const ir::Tensor& t, size_t dimension, std::string name) {
   ir::Tensor c{std::move(name), t.shape, t.dtype, ir::TensorKind::intermediate, {}, false};
   std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
@@ -78,7 +72,7 @@ Nest copy(const ir::TensorProgram& program, int from, const ir::Access& to, size
 
 }  // namespace
 
-std::optional<Relayout> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
   auto extended = std::make_shared<ir::TensorProgram>(program);
   std::vector<Nest> all = nests;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -91,7 +85,7 @@ std::optional<Relayout> relayout(const ir::TensorProgram& program, const std::ve
       const int dimension = strided_dimension(program, all[i], a, axis);
       if (dimension < 0) continue;
       const int to = int(extended->tensors.size());
-      extended->tensors.push_back(copied(program[a.tensor], size_t(dimension), unused_name(*extended, program[a.tensor].name)));
+      extended->tensors.push_back(copied(program[a.tensor], size_t(dimension), unused_name(*extended, program[a.tensor].name + "_t")));
       ir::Access moved{to, a.index, {}};
       std::rotate(moved.index.begin() + dimension, moved.index.begin() + dimension + 1, moved.index.end());
       Statement& sum = all[i].inner[0];
@@ -111,7 +105,7 @@ std::optional<Relayout> relayout(const ir::TensorProgram& program, const std::ve
     }
   }
   if (extended->tensors.size() == program.tensors.size()) return {};
-  return Relayout{std::move(extended), std::move(all)};
+  return Rewritten{std::move(extended), std::move(all)};
 }
 
 }  // namespace rgen::rtile

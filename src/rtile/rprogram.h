@@ -187,11 +187,11 @@ struct GroupPlan {
 
 struct RProgram {
   std::vector<GroupPlan> groups;
-  std::shared_ptr<const ir::TensorProgram> with_copies;  ///< the planned program and the tensors of copies (relayout.h); nullptr: none
+  std::shared_ptr<const ir::TensorProgram> extended;  ///< the planned program and the tensors of its rewriting (Rewritten); nullptr: none
   int threads = 1;
   int vector_bits = 0;
-  /// The program whose nests are planned: `given`, or the one with copies.
-  const ir::TensorProgram& planned(const ir::TensorProgram& given) const { return with_copies ? *with_copies : given; }
+  /// The program whose nests are planned: `given`, or with further tensors.
+  const ir::TensorProgram& planned(const ir::TensorProgram& given) const { return extended ? *extended : given; }
 };
 
 /// One distinct access of a nest: all reads with the same tensor and index are the same.

@@ -2,6 +2,7 @@
 // extents. Each kernel runs twice, under two schedules, and must give the same bits.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -96,6 +97,40 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
     add_staged(batch, problems, profile);
     CHECK(batch.mentioning(form) >= before + problems.size());
   }
+  check(batch);
+}
+
+TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few results") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  for (const char* type : {"f16", "bf16", "s8", "f32"})
+    for (const auto& [m, n, k] : {std::tuple{17, 40, 512}, {65, 33, 360}, {1, 70, 1000}})
+      spec("{\"name\": \"mm_" + std::string(type) + "_" + std::to_string(m) + "\", \"op\": \"matmul\", \"dtype\": \"" + type +
+           "\", \"params\": {\"m\": " + std::to_string(m) + ", \"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) +
+           "}, \"epilogue\": [\"bias\", \"gelu_erf\"]}");
+  for (const std::string layout : {"NHWC", "NCHW"})
+    spec("{\"name\": \"conv_" + layout +
+         R"(", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 6, "w": 5, "ci": 96, "co": 37, "r": 3,
+         "s": 3, "stride": 1, "pad": 1, "layout": ")" +
+         layout + R"("}, "epilogue": ["bias", "relu"]})");
+  spec(R"({"name": "rows", "op": "reduce_sum", "dtype": "f32", "params": {"shape": [5, 2048], "axis": 1}})");
+  spec(R"({"name": "columns", "op": "reduce_max", "dtype": "f16", "params": {"shape": [600, 37], "axis": 0}})");
+  spec(R"({"name": "average", "op": "gavgpool", "dtype": "f32", "params": {"n": 2, "h": 16, "w": 15, "c": 33, "layout": "NHWC"}})");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  for (const char* device : {"a100", "h100", "v100"}) {
+    hw::Profile profile = hw::load_profile(device);
+    profile.call_us = 1e-3;  // so that parts are tried for problems this small
+    for (const test::Problem& p : problems) {
+      const auto plans = rtile::construct(*p.program, profile, {0, 4000});
+      const auto in_parts = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) { return c.program->extended; });
+      REQUIRE_MESSAGE(in_parts != plans.end(), p.program->name);
+      batch.add(p, profile, *in_parts, device);
+    }
+  }
+  CHECK(batch.mentioning("_parts") == batch.size());
   check(batch);
 }
 

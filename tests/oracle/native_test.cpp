@@ -79,7 +79,7 @@ TEST_CASE("plans that copy an operand into another layout first") {
   KernelBatch batch;
   for (size_t i = 0; i < problems().size(); ++i)
     for (const rtile::Candidate& c : rtile::construct(*problems()[i].program, profile, {1 + int(i % 3), 60})) {
-      if (!c.program->with_copies) continue;
+      if (!c.program->extended) continue;
       batch.add(problems()[i], profile, c, "copying");
       break;
     }

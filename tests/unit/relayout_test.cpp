@@ -7,11 +7,11 @@
 #include "rtile/nest_facts.h"
 
 using namespace rgen;
-using rtile::Relayout;
+using rtile::Rewritten;
 
 namespace {
 
-std::optional<Relayout> relayout(const std::string& text, std::vector<rtile::Nest>* nests = nullptr) {
+std::optional<Rewritten> relayout(const std::string& text, std::vector<rtile::Nest>* nests = nullptr) {
   const ir::TensorProgram program = ir::parse_program(text);
   const auto built = rtile::build_nests(program);
   if (nests) *nests = built;
@@ -69,5 +69,5 @@ TEST_CASE("names of copies are new") {
   const auto r = relayout(R"x({"inputs": {"B_t": {"shape": [64, 70]}, "B": {"shape": [96, 70]}},
     "compute": ["C[i:64, j:96] = sum(k:70 | B_t[i, k] * B[j, k])"]})x");
   REQUIRE(r);
-  CHECK(r->program->tensors.back().name == "B_tt");
+  CHECK(r->program->tensors.back().name == "B_t_");
 }

@@ -1,0 +1,67 @@
+// Reductions cut into parts: what becomes of the nests.
+#include "rtile/split.h"
+
+#include <doctest/doctest.h>
+
+#include "hwmodel/profile.h"
+#include "ir/ir.h"
+#include "rtile/construct.h"
+#include "rtile/nest_facts.h"
+#include "rtile/rprogram.h"
+
+using namespace rgen;
+
+namespace {
+
+ir::TensorProgram product(int k, const std::string& type = "f32") {
+  return ir::parse_program("{\"name\": \"mm\", \"op\": \"matmul\", \"dtype\": \"" + type +
+                           "\", \"params\": {\"m\": 3, \"n\": 5, \"k\": " + std::to_string(k) + "}, \"epilogue\": [\"bias\", \"relu\"]}");
+}
+
+}  // namespace
+
+TEST_CASE("the parts are one nest, their sum and the epilogue another") {
+  const ir::TensorProgram p = product(96, "bf16");
+  const auto nests = rtile::build_nests(p);
+  REQUIRE(nests.size() == 1);
+  const auto split = rtile::split_reductions(p, nests, {4});
+  REQUIRE(split);
+  REQUIRE(split->nests.size() == 2);
+  const rtile::Nest &part = split->nests[0], &rest = split->nests[1];
+  const ir::Tensor& sums = split->program->tensors.back();
+  CHECK(sums.dtype == DType::f32);  // of bf16 factors
+  CHECK(sums.shape == std::vector<ir::Size>{3, 3, 5});
+  CHECK(sums.kind == ir::TensorKind::intermediate);
+  CHECK(part.part);
+  CHECK(part.axes.back().extent == 3);  // whole steps of 16: not 4 parts of 24
+  CHECK_FALSE(part.axes.back().reduced);
+  CHECK(part.outer.empty());
+  CHECK(part.points() == 3 * 5 * 96);
+  CHECK_FALSE(rest.part);
+  CHECK(rest.points() == 3 * 5 * 3);
+  CHECK(rest.outer.size() == nests[0].outer.size());
+  const auto factors = rtile::contraction(part);
+  REQUIRE(factors);
+  const ir::Index& k = factors->x->index.back();  // 32·part + k
+  CHECK(k.coef(int(part.axes.size()) - 1) == 32);
+}
+
+TEST_CASE("what cannot be cut stays whole") {
+  const ir::TensorProgram p = product(96);
+  CHECK_FALSE(rtile::split_reductions(p, rtile::build_nests(p), {1}));
+  const ir::TensorProgram prime = product(97);
+  CHECK_FALSE(rtile::split_reductions(prime, rtile::build_nests(prime), {8}));
+  const ir::TensorProgram map = ir::parse_program(R"({"name": "r", "op": "relu", "dtype": "f32", "params": {"shape": [64, 64]}})");
+  CHECK_FALSE(rtile::split_reductions(map, rtile::build_nests(map), {8}));
+}
+
+TEST_CASE("a GPU cuts sums that leave it idle, and no others") {
+  const auto parts = [](const std::string& shape) {
+    const auto p = std::make_shared<const ir::TensorProgram>(
+        ir::parse_program(R"({"name": "s", "op": "reduce_sum", "dtype": "f32", "params": {"shape": )" + shape + R"(, "axis": 0}})"));
+    const auto plans = rtile::construct(*p, hw::load_profile("a100"), {});
+    return plans.front().program->groups.size();
+  };
+  CHECK(parts("[8192, 512]") == 2);
+  CHECK(parts("[8, 1000000]") == 1);
+}
