@@ -116,7 +116,7 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const double from_l2 = w.asynchronous ? 1 : std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
   const double from_dram = std::min(1.0, w.dram_read_bytes / std::max(1.0, blocks * w.block_read_bytes));
   const double in_round = std::max(1.0, w.task.loads / w.rounds);
-  const auto any = [&](double share) { return 1 - std::pow(1 - share, in_round); };
+  const auto any = [&](double share) { return share < 1 ? 1 - std::pow(1 - share, in_round) : 1; };
   const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
   const double issue = issue_ns(w.task, p, 0);
   const double own = std::max(p.gpu.schedulers * issue, w.task.chain_steps * w.task.chain_latency_ns);

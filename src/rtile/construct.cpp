@@ -428,27 +428,33 @@ std::vector<int64_t> parts_wanted(const RProgram& plan, const std::vector<Nest>&
 std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
   if (!program.is_static())
     throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
-  const std::vector<Nest> nests = build_nests(program);
   NestPlanner planned;
   std::deque<Constructor> forms;  // of the program
   std::vector<Candidate> all;
-  const auto add = [&](std::shared_ptr<const ir::TensorProgram> extended, const std::vector<Nest>& its) {
-    for (Candidate& c : forms.emplace_back(program, std::move(extended), profile, options, planned).run(its)) all.push_back(std::move(c));
+  const auto add = [&](const Rewritten& r) {
+    for (Candidate& c : forms.emplace_back(program, r.program, profile, options, planned).run(r.nests)) all.push_back(std::move(c));
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
   };
-  add(nullptr, nests);
+  Rewritten form{nullptr, build_nests(program)};
+  add(form);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
-  if (profile.kind == hw::Profile::Kind::cpu) {  // a GPU's tiles are staged as they lie
-    if (const auto copies = relayout(program, nests)) add(copies->program, copies->nests);
-  } else {
-    forms.front().describe(all.front());  // its limit
-    const auto given = all.front().program;
+  const bool gpu = profile.kind == hw::Profile::Kind::gpu;
+  if (!gpu || profile.has("cp.async"))
+    if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
+  const auto maker = [&](const Candidate& c) {
+    return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
+  };
+  if (gpu) {
+    maker(all.front())->describe(all.front());  // its limit
+    const auto best_of_form = std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.program->extended == form.program; });
+    const auto whole = (best_of_form == all.end() ? all.front() : *best_of_form).program;
     for (const double share : {0.25, 1.0}) {
       if (all.front().estimate.us < 1.2 * all.front().limit_us + 2 * profile.call_us) break;  // nothing to gain
-      const auto split = split_reductions(program, nests, parts_wanted(*given, nests, program, profile, share));
+      const ir::TensorProgram& its = whole->planned(program);
+      const auto split = split_reductions(its, form.nests, parts_wanted(*whole, form.nests, its, profile, share));
       if (!split) continue;
-      add(split->program, split->nests);
-      if (!all.front().program->extended) break;
+      add(*split);
+      if (all.front().program->extended != split->program) break;
     }
   }
   const size_t keep = size_t(std::max(1, options.top_k));

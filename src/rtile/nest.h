@@ -32,7 +32,7 @@ struct Nest {
   std::vector<NestAxis> axes;
   std::vector<Statement> inner, outer;
   bool copies = false;  ///< a tensor into another layout (relayout.h): a group of its own
-  bool part = false;    ///< makes the parts of a reduction (split.h)
+  bool stage = false;   ///< a form tried beside the given one: a product that can be staged in shared memory is planned in no other way
 
   bool has_reduction() const;
   std::vector<int64_t> extents() const;

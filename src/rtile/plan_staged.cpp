@@ -46,7 +46,7 @@ class BlockPlanner {
  public:
   BlockPlanner(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& c)
       : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent), steps_(form.k_steps(nest)) {
-    plan_.form = AtomForm::staged, plan_.guarded = false, plan_.loops.clear();
+    plan_.form = AtomForm::staged, plan_.guarded = false, plan_.loops.clear(), plan_.staging = tried_;
     block_.unit = unit_of(find_atom_row(form.atom->name)->form);
     for (size_t a = 0; a < nest.axes.size(); ++a) {
       if (nest.axes[a].reduced || int(a) == form.vec || nest.axes[a].extent == 1) continue;
@@ -77,6 +77,7 @@ class BlockPlanner {
   const PlanContext& c_;
   NestPlan plan_;
   Staging block_;
+  const std::shared_ptr<Staging> tried_ = std::make_shared<Staging>();  ///< plan_'s
   int64_t rows_ = 1, columns_, steps_;
   std::vector<Tried> best_;  ///< ascending
 
@@ -111,13 +112,14 @@ class BlockPlanner {
   }
 
   void consider() {
-    plan_.staging = std::make_shared<Staging>(block_);
+    *tried_ = block_;
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
     const double us = hw::estimate(g, c_.profile).us;
     if (!std::isfinite(us)) return;
     if (best_.size() == kKept && us >= best_.back().us) return;
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), us, [](double x, const Tried& t) { return x < t.us; }), {plan_, us});
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), us, [](double x, const Tried& t) { return x < t.us; }), {plan_, us})
+        ->plan.staging = std::make_shared<Staging>(block_);
     if (best_.size() > kKept) best_.pop_back();
   }
 

@@ -109,9 +109,8 @@ std::vector<Planner::Start> Planner::starts() const {
     p.guarded = any_guard(p);
     all.push_back({std::move(p)});
   }
-  // the parts of a reduction are tried beside the whole: where they can be staged, nothing else would be better
   const auto staged = [](const Start& s) { return s.plan.form == AtomForm::staged; };
-  if (nest_.part && std::any_of(all.begin(), all.end(), staged)) std::erase_if(all, std::not_fn(staged));
+  if (nest_.stage && std::any_of(all.begin(), all.end(), staged)) std::erase_if(all, std::not_fn(staged));
   return all;
 }
 

@@ -43,6 +43,26 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
   return reuse >= kWorthwhile ? dimension : -1;
 }
 
+/// The dimension along which the longest reduced axis of both factors walks, if it is not the last; −1: rows along the reduction can be
+/// staged as they lie, or in no way.
+int across_reduction(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
+  const auto dimension_of = [&](int axis) {
+    int dimension = -1;
+    for (size_t d = 0; d < a.index.size(); ++d)
+      if (a.index[d].uses(axis)) dimension = dimension < 0 && single_axis(a.index[d]) == axis ? int(d) : int(a.index.size());
+    return dimension < int(a.index.size()) ? dimension : -1;
+  };
+  int longest = -1;
+  for (size_t k = 0; k < nest.axes.size(); ++k) {
+    const bool shared = std::any_of(other.index.begin(), other.index.end(), [&](const ir::Index& x) { return x.uses(int(k)); });
+    if (!nest.axes[k].reduced || !shared || dimension_of(int(k)) < 0) continue;
+    if (longest < 0 || nest.axes[k].extent > nest.axes[size_t(longest)].extent) longest = int(k);
+  }
+  if (longest < 0 || nest.axes[size_t(longest)].extent < kWorthwhile || program[a.tensor].strides.back().value() != 1) return -1;
+  const int d = dimension_of(longest);
+  return d + 1 < int(a.index.size()) ? d : -1;
+}
+
 ir::Tensor copied(const ir::Tensor& t, size_t dimension, std::string name) {
   ir::Tensor c{std::move(name), t.shape, t.dtype, ir::TensorKind::intermediate, {}, false};
   std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
@@ -70,38 +90,44 @@ Nest copy(const ir::TensorProgram& program, int from, const ir::Access& to, size
   return n;
 }
 
+/// `reader`, and before it a copy of what it reads through `a`, the dimension innermost.
+void copy_before(size_t reader, const ir::Access& a, size_t dimension, ir::TensorProgram& program, std::vector<Nest>& nests) {
+  const int to = int(program.tensors.size());
+  program.tensors.push_back(copied(program[a.tensor], dimension, unused_name(program, program[a.tensor].name + "_t")));
+  ir::Access moved{to, a.index, a.out_of_bounds};
+  std::rotate(moved.index.begin() + std::ptrdiff_t(dimension), moved.index.begin() + std::ptrdiff_t(dimension) + 1, moved.index.end());
+  Statement& sum = nests[reader].inner[0];
+  sum.value = ir::transform(sum.value, [&](const ir::ExprPtr& x) -> ir::ExprPtr {
+    const ir::Access* read = std::get_if<ir::Access>(&x->node);
+    return read && read->tensor == a.tensor && read->index == a.index ? ir::access(to, moved.index, moved.out_of_bounds) : nullptr;
+  });
+  // a tensor that an earlier nest makes is copied behind it, so that the nests after it can still be fused
+  size_t at = 0;
+  for (size_t n = 0; n < reader; ++n)
+    nests[n].for_each_statement([&](const Statement& s) {
+      if (s.tensor == a.tensor) at = n + 1;
+    });
+  nests.insert(nests.begin() + std::ptrdiff_t(at), copy(program, a.tensor, moved, dimension, nests[reader]));
+}
+
 }  // namespace
 
-std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool staged) {
   auto extended = std::make_shared<ir::TensorProgram>(program);
   std::vector<Nest> all = nests;
   for (size_t i = 0; i < all.size(); ++i) {
     const auto product = contraction(all[i]);
+    if (!product) continue;
     const int axis = contiguous_axis(program, all[i]);
-    if (!product || axis < 0 || all[i].axes[size_t(axis)].reduced || all[i].axes[size_t(axis)].extent < kWorthwhile) continue;
-    for (const ir::Access* operand : {product->x, product->y}) {
-      const ir::Access a = *operand;
+    if (!staged && (axis < 0 || all[i].axes[size_t(axis)].reduced || all[i].axes[size_t(axis)].extent < kWorthwhile)) continue;
+    const ir::Access x = *product->x, y = *product->y;
+    for (const auto& [a, other] : {std::pair{x, y}, std::pair{y, x}}) {
       if (program[a.tensor].constant) continue;  // packed before the first call
-      const int dimension = strided_dimension(program, all[i], a, axis);
+      const int dimension = staged ? across_reduction(program, all[i], a, other) : strided_dimension(program, all[i], a, axis);
       if (dimension < 0) continue;
-      const int to = int(extended->tensors.size());
-      extended->tensors.push_back(copied(program[a.tensor], size_t(dimension), unused_name(*extended, program[a.tensor].name + "_t")));
-      ir::Access moved{to, a.index, {}};
-      std::rotate(moved.index.begin() + dimension, moved.index.begin() + dimension + 1, moved.index.end());
-      Statement& sum = all[i].inner[0];
-      sum.value = ir::transform(sum.value, [&](const ir::ExprPtr& x) -> ir::ExprPtr {
-        const ir::Access* read = std::get_if<ir::Access>(&x->node);
-        return read && read->tensor == a.tensor && read->index == a.index ? ir::access(to, moved.index) : nullptr;
-      });
-      // a tensor that an earlier nest makes is copied behind it, so that the nests after it can still be fused
-      size_t at = 0;
-      for (size_t n = 0; n < i; ++n)
-        all[n].for_each_statement([&](const Statement& s) {
-          if (s.tensor == a.tensor) at = n + 1;
-        });
-      all.insert(all.begin() + std::ptrdiff_t(at), copy(*extended, a.tensor, moved, size_t(dimension), all[i]));
-      ++i;
-      break;  // the product's other operand has another axis
+      copy_before(i++, a, size_t(dimension), *extended, all);
+      all[i].stage = staged;
+      if (!staged) break;  // the product's other operand has another axis
     }
   }
   if (extended->tensors.size() == program.tensors.size()) return {};

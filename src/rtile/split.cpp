@@ -41,7 +41,7 @@ ir::Tensor of_parts(const ir::TensorProgram& program, const Statement& sum, int6
 Nest part(const Nest& nest, int axis, int64_t parts, int tensor) {
   Nest n = nest;
   n.outer.clear();
-  n.part = true;
+  n.stage = true;
   const int number = int(n.axes.size());
   const int64_t length = n.axes[size_t(axis)].extent /= parts;
   n.axes.push_back({"part", parts, false});

@@ -134,6 +134,36 @@ TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few re
   check(batch);
 }
 
+TEST_CASE("factors across the reduction, in the shim: copied the other way round, then staged") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  for (const char* type : {"f16", "s8", "f32"})
+    spec("{\"name\": \"conv_" + std::string(type) + "\", \"op\": \"conv2d\", \"dtype\": \"" + type +
+         R"(", "params": {"n": 2, "h": 7, "w": 9, "ci": 48, "co": 37, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NCHW"}})");
+  spec(R"({"name": "ta", "op": "matmul", "dtype": "f16", "params": {"m": 67, "n": 40, "k": 72, "transpose_a": true}})");
+  spec(R"json({"name": "values", "inputs": {"P": {"shape": [3, 37, 64], "dtype": "bf16"}, "V": {"shape": [3, 64, 50], "dtype": "bf16"}},
+       "compute": ["O[b:3,i:37,d:50] = sum(j:64 | P[b,i,j] * V[b,j,d])"]})json");
+  spec(R"json({"name": "both", "inputs": {"A": {"shape": [80, 33]}, "B": {"shape": [80, 29]}},
+       "compute": ["C[i:33,j:29] = sum(k:80 | A[k,i] * B[k,j])"]})json");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  for (const char* device : {"a100", "h100"}) {
+    const hw::Profile profile = hw::load_profile(device);
+    for (const test::Problem& p : problems) {
+      const auto plans = rtile::construct(*p.program, profile, {0, 4000});
+      const auto copied = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+        return c.program->extended && std::any_of(c.program->groups.begin(), c.program->groups.end(),
+                                                  [](const rtile::GroupPlan& g) { return g.nests.back().staging != nullptr; });
+      });
+      REQUIRE_MESSAGE(copied != plans.end(), p.program->name);
+      batch.add(p, profile, *copied, device);
+    }
+  }
+  check(batch);
+}
+
 TEST_CASE("products on tensor cores in the shim: every type, odd extents, several tiles") {
   std::vector<test::ProgramPtr> programs;
   for (const char* type : {"f16", "bf16", "s8"})

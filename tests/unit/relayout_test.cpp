@@ -71,3 +71,26 @@ TEST_CASE("names of copies are new") {
   REQUIRE(r);
   CHECK(r->program->tensors.back().name == "B_t_");
 }
+
+TEST_CASE("for a GPU that stages, the operand across the reduction is copied, borders and all") {
+  const auto of = [](const std::string& text) {
+    const ir::TensorProgram program = ir::parse_program(text);
+    return rtile::relayout(program, rtile::build_nests(program), true);
+  };
+  const auto image = of(R"({"op": "conv2d", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
+                           "layout": "NCHW"}})");
+  REQUIRE(image);
+  REQUIRE(image->nests.size() == 2);
+  CHECK(image->nests[0].copies);
+  CHECK(image->nests[1].stage);
+  const auto factors = rtile::contraction(image->nests[1]);
+  REQUIRE(factors);
+  CHECK(image->program->tensors.back().shape == std::vector<ir::Size>{1, 8, 9, 32});
+  CHECK((factors->x->out_of_bounds || factors->y->out_of_bounds));
+  const auto both = of(R"x({"inputs": {"A": {"shape": [70, 64]}, "B": {"shape": [70, 96]}},
+                           "compute": ["C[i:64, j:96] = sum(k:70 | A[k, i] * B[k, j])"]})x");
+  REQUIRE(both);
+  CHECK(both->nests.size() == 3);
+  CHECK_FALSE(of(product("A[i, k]", "B[j, k]")));
+  CHECK_FALSE(of(R"({"op": "matmul", "params": {"m": 64, "n": 64, "k": 64}})"));
+}

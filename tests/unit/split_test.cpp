@@ -32,12 +32,12 @@ TEST_CASE("the parts are one nest, their sum and the epilogue another") {
   CHECK(sums.dtype == DType::f32);  // of bf16 factors
   CHECK(sums.shape == std::vector<ir::Size>{3, 3, 5});
   CHECK(sums.kind == ir::TensorKind::intermediate);
-  CHECK(part.part);
+  CHECK(part.stage);
   CHECK(part.axes.back().extent == 3);  // whole steps of 16: not 4 parts of 24
   CHECK_FALSE(part.axes.back().reduced);
   CHECK(part.outer.empty());
   CHECK(part.points() == 3 * 5 * 96);
-  CHECK_FALSE(rest.part);
+  CHECK_FALSE(rest.stage);
   CHECK(rest.points() == 3 * 5 * 3);
   CHECK(rest.outer.size() == nests[0].outer.size());
   const auto factors = rtile::contraction(part);
