@@ -42,12 +42,28 @@ class Kernels {
   Printer& printer_;
   const std::string_view integer_;
 
-  std::string parameter(int b) const { return Printer::type(p_.buffers[size_t(b)]) + " __restrict__ " + printer_.buffer(size_t(b)); }
+  bool in_warp(int b) const { return p_.buffers[size_t(b)].kind == Buffer::Kind::warp; }
+  std::string parameter(int b) const {  // what lanes exchange through memory must not look untouched by others
+    const Buffer& buffer = p_.buffers[size_t(b)];
+    return Printer::type(buffer) + (buffer.exchanged ? " " : " __restrict__ ") + printer_.buffer(size_t(b));
+  }
+  /// Bytes of a warp's tile buffers.
+  int64_t warp_bytes(const std::set<int>& used) const {
+    int64_t bytes = 0;
+    for (int b : used)
+      if (in_warp(b)) bytes = std::max(bytes, p_.buffers[size_t(b)].offset + p_.buffers[size_t(b)].per_task);
+    return bytes;
+  }
   std::string tensors(const std::set<int>& used) const {
     std::string text = "  tensors t = {};\n";
-    for (int b : used)  // the alignment lets the compiler merge loads of neighbours
-      text += "  t." + printer_.buffer(size_t(b)) + " = static_cast<" + Printer::type(p_.buffers[size_t(b)]) +
-              ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
+    for (int b : used)
+      if (in_warp(b))
+        text += "  t." + printer_.buffer(size_t(b)) + " = reinterpret_cast<" + Printer::type(p_.buffers[size_t(b)]) +
+                ">(shared_base() + threadIdx.x / 32 * " + std::to_string(warp_bytes(used)) + " + " +
+                std::to_string(p_.buffers[size_t(b)].offset) + ");\n";
+      else  // the alignment lets the compiler merge loads of neighbours
+        text += "  t." + printer_.buffer(size_t(b)) + " = static_cast<" + Printer::type(p_.buffers[size_t(b)]) +
+                ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
     return text;
   }
   static std::string signature(const std::string& name, int threads, int resident, const std::string& parameters, int cluster = 1) {
@@ -70,11 +86,13 @@ class Kernels {
     const std::set<int> used = printer_.buffers_of(r.proc);
     const bool together = r.threads > 0;
     const int warps = together ? r.threads / 32 : int(std::min<int64_t>(r.block_tasks, r.tasks));
-    const int64_t shared = std::max(printer_.warp_bytes * warps, together ? printer_.block_bytes : 0);
+    const int64_t of_warp = warp_bytes(used);
+    const int64_t shared = of_warp > 0 ? of_warp * warps : std::max(printer_.warp_bytes * warps, together ? printer_.block_bytes : 0);
     Launch launch{name, together ? r.tasks : ceil_div(r.tasks, warps), 32 * warps, shared, {}, r.cluster};
     std::string parameters;
     for (int b : used) {
       const Buffer& buffer = p_.buffers[size_t(b)];
+      if (in_warp(b)) continue;
       parameters += (parameters.empty() ? "" : ", ") + parameter(b);
       launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
     }

@@ -260,10 +260,10 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
   return true;
 }
 
-/// What a block's threads do together.
+/// What a block's or a warp's threads do together.
 bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
-  if (o.primitive == "block_sync") {
-    line() << "__syncthreads();\n";
+  if (o.primitive == "block_sync" || o.primitive == "warp_sync") {
+    line() << (o.primitive == "block_sync" ? "__syncthreads();\n" : "__syncwarp();\n");
     return true;
   }
   if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait" || o.primitive == "barrier_release" || o.primitive == "bulk_copy_all") {
@@ -409,6 +409,7 @@ void Printer::stmt(const LetPtr& l) {
     block_bytes = std::max(block_bytes, b.offset + b.elements * size_of(b.dtype));
     return;
   }
+  if (b.kind == Buffer::Kind::warp) used.insert("shared_base");
   line() << type(b) << " const " << pointer(l.pointer) << " = t->" << buffer_names_[size_t(p.buffer)];
   if (l.offset != Int(0)) out_ << " + " << print(l.offset);
   out_ << ";\n";

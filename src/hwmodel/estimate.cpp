@@ -100,9 +100,14 @@ int resident_blocks(int block_threads, int registers, int64_t shared_bytes, cons
   return int(blocks);
 }
 
-Estimate estimate(const GpuWorkload& w, const Profile& p) {
+Estimate estimate(const GpuWorkload& w, const Profile& p) { return estimate(std::span(&w, 1), p); }
+
+Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
   Estimate e;
-  const int resident = resident_blocks(w.block_tasks * p.gpu.warp, w.registers, w.shared_bytes, p);
+  const GpuWorkload& w = parts.front();
+  int registers = 0;
+  for (const GpuWorkload& part : parts) registers = std::max(registers, part.registers);
+  const int resident = resident_blocks(w.block_tasks * p.gpu.warp, registers, w.shared_bytes, p);
   if (resident == 0 || p.levels.size() != 3) {
     e.us = INFINITY, e.bound = "compute", e.level_us.assign(p.levels.size(), 0);
     return e;
@@ -111,16 +116,23 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
   const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
   const int sharers = int(std::min<double>(blocks, p.cores));
-  // a round of loads waits for the farthest of them; the other resident warps fill the gap
-  const double near_bytes = w.block_tasks * w.task.levels[0].read_bytes;
-  const double from_l2 = w.asynchronous ? 1 : std::min(1.0, w.block_read_bytes / std::max(1.0, near_bytes));
-  const double from_dram = std::min(1.0, w.dram_read_bytes / std::max(1.0, blocks * w.block_read_bytes));
-  const double in_round = std::max(1.0, w.task.loads / w.rounds);
-  const auto any = [&](double share) { return share < 1 ? 1 - std::pow(1 - share, in_round) : 1; };
-  const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
-  const double issue = issue_ns(w.task, p, 0);
-  const double own = std::max(p.gpu.schedulers * issue, w.task.chain_steps * w.task.chain_latency_ns);
-  const double alone = w.asynchronous ? std::max(w.rounds * latency, own) : w.rounds * latency + own;
+  double alone = 0, issue = 0, near_read = 0, near_write = 0, l2_read = 0, l2_write = 0, dram_read = 0, dram_write = 0;
+  for (const GpuWorkload& x : parts) {
+    // a round of loads waits for the farthest of them; the other resident warps fill the gap
+    const double near_bytes = w.block_tasks * x.task.levels[0].read_bytes;
+    const double from_l2 = x.asynchronous ? 1 : std::min(1.0, x.block_read_bytes / std::max(1.0, near_bytes));
+    const double from_dram = std::min(1.0, x.dram_read_bytes / std::max(1.0, blocks * x.block_read_bytes));
+    const double in_round = std::max(1.0, x.task.loads / x.rounds);
+    const auto any = [&](double share) { return share < 1 ? 1 - std::pow(1 - share, in_round) : 1; };
+    const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
+    const double issued = issue_ns(x.task, p, 0);
+    const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);
+    alone += x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own;
+    issue += issued;
+    near_read += near_bytes, near_write += w.block_tasks * x.task.levels[0].write_bytes;
+    l2_read += x.block_read_bytes, l2_write += x.block_write_bytes;
+    dram_read += x.dram_read_bytes, dram_write += x.dram_write_bytes;
+  }
   // a scheduler idles while all its warps wait: with each waiting a share p of its own time, p^n of the time (Saavedra-Barrera, Culler &
   // von Eicken, "Analysis of Multithreaded Architectures for Parallel Computing", 1990)
   const double waiting = std::max(0.0, 1 - p.gpu.schedulers * issue / alone);
@@ -132,9 +144,9 @@ Estimate estimate(const GpuWorkload& w, const Profile& p) {
   const double full = std::floor(busiest / resident), rest = busiest - full * resident;
   const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);
   e.compute_us = time / 1e3;
-  e.level_us = {busiest * (near_bytes / near.read_gbs(1) + w.block_tasks * w.task.levels[0].write_bytes / near.write_gbs(1)) / 1e3,
-                busiest * (w.block_read_bytes / l2.read_gbs(sharers) + w.block_write_bytes / l2.write_gbs(sharers)) / 1e3,
-                (w.dram_read_bytes / dram.read_gbs(sharers) + w.dram_write_bytes / dram.write_gbs(sharers)) / sharers / 1e3};
+  e.level_us = {busiest * (near_read / near.read_gbs(1) + near_write / near.write_gbs(1)) / 1e3,
+                busiest * (l2_read / l2.read_gbs(sharers) + l2_write / l2.write_gbs(sharers)) / 1e3,
+                (dram_read / dram.read_gbs(sharers) + dram_write / dram.write_gbs(sharers)) / sharers / 1e3};
   Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
   for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
   e.overhead_us = p.call_us;

@@ -4,6 +4,7 @@
 //   T = overlap(compute, L1, L2, L3, DRAM) + serial overheads             (ECM: Stengel et al., ICS 2015; roofline: Williams 2009)
 //   compute = max(Σ atoms ÷ rate, loads ÷ ports, stores ÷ ports, instructions ÷ issue width, chain latency × steps)
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,8 @@ struct GpuWorkload {
 int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& profile);
 ///   T = max(waves of resident blocks: the larger of issue and latency, L2, DRAM) + launch;   `bound` may also be "latency"
 Estimate estimate(const GpuWorkload& workload, const Profile& profile);
+/// Of a launch whose tasks do several things one after the other. Its shape (tasks, blocks, shared memory) is that of the first part.
+Estimate estimate(std::span<const GpuWorkload> parts, const Profile& profile);
 
 /// Post: us is monotone: it never grows when a bandwidth or a rate of the profile grows.
 Estimate estimate(const Workload& workload, const Profile& profile);

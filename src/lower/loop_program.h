@@ -40,16 +40,17 @@ struct Variable {
 };
 
 /// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
-/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's.
+/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
-  enum class Kind : uint8_t { input, output, packed, workspace, local, shared } kind = Kind::input;
+  enum class Kind : uint8_t { input, output, packed, workspace, local, shared, warp } kind = Kind::input;
   int argument = -1;       ///< position in `args` (packed: of the input it replaces)
-  int64_t offset = 0;      ///< workspace and shared: bytes from its start
-  int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies
+  int64_t offset = 0;      ///< workspace, shared and warp: bytes from its start
+  int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies; warp: bytes of a copy
   bool byte_wide = false;  ///< addressed in bytes whatever the dtype (interleaved groups)
+  bool exchanged = false;  ///< a GPU's lanes read what other lanes write in the same region
 };
 
 /// A pointer into a buffer, hoisted out of inner loops: buffer + offset.

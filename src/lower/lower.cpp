@@ -71,8 +71,17 @@ class ProgramLowering {
     return int(result_.buffers.size()) - 1;
   }
 
+  /// Behind the `taken` bytes of a warp's part of shared memory.
+  int of_warp(const std::string& name, DType dtype, int64_t elements, int64_t& taken) {
+    const int64_t bytes = round_up(elements * size_of(dtype), rtile::kWarpAlignment);
+    result_.buffers.push_back({name, dtype, elements, Buffer::Kind::warp, -1, taken, bytes, false});
+    taken += bytes;
+    return int(result_.buffers.size()) - 1;
+  }
+
   /// Tensors between nests: whole ones in the workspace, those of a fused group as one tile per task.
   void place_intermediates(const GroupPlan& g) {
+    int64_t warp_bytes = 0;
     for (size_t n = 0; n < g.group.nests.size(); ++n)
       g.group.nests[n].for_each_statement([&](const rtile::Statement& s) {
         if (!s.store || location_.count(s.tensor)) return;
@@ -84,7 +93,9 @@ class ProgramLowering {
             for (size_t d = 0; d < s.index.size(); ++d)
               if (s.index[d].is_affine() && s.index[d].coef(g.group.shared[k][n]) == 1) shape[d] = g.shared[k].hi;
         const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
-        const int buffer = workspace(t.name, t.dtype, span(shape, strides), local ? g.tasks : 1);
+        const int64_t elements = span(shape, strides);
+        const int buffer = local && g.block_tasks > 0 ? of_warp(t.name, t.dtype, elements, warp_bytes)
+                                                      : workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
         location_[s.tensor] = {buffer, strides, local};
       });
   }
@@ -133,13 +144,18 @@ class ProgramLowering {
     Proc p;
     p.name = "group" + std::to_string(number);
     const int64_t tasks = g.tasks;
+    const bool by_warps = g.block_tasks > 0;  // a tile each
+    const std::vector<bool> waiting = by_warps ? waits(g) : std::vector<bool>(g.nests.size(), false);
     int64_t tiles = 1;
     for (const Blocking& s : g.shared) tiles *= s.blocks;
     const int task = b_.variable("task", 0, tasks - 1);
     p.params.push_back(task);
-    const int first = b_.variable("first", 0, tiles), last = b_.variable("last", 0, tiles), tile = b_.variable("tile", 0, tiles - 1);
-    p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, tiles), Int(tasks)}});
-    p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, tiles) + Int(tiles), Int(tasks)}});
+    const int first = b_.variable("first", 0, tiles), last = b_.variable("last", 0, tiles);
+    const int tile = by_warps ? task : b_.variable("tile", 0, tiles - 1);
+    if (!by_warps) {
+      p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, tiles), Int(tasks)}});
+      p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, tiles) + Int(tiles), Int(tasks)}});
+    }
     auto body = std::make_shared<Body>();
     std::vector<int> origin, block;
     Int rest = Int::var(tile);
@@ -187,6 +203,7 @@ class ProgramLowering {
           NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix);
           for (size_t i = 0; i < extents.size(); ++i) c.origin[size_t(g.group.shared[i][n])] = origin[i];
           place_operands(c);
+          if (waiting[n]) into.push_back({Op{"warp_sync", -1, false, {}}});
           const int proc = lower_nest(c);
           Call call{proc, {}};
           for (int v : b_.program.procs[size_t(proc)].params) call.args.push_back(Int::var(v));
@@ -208,11 +225,35 @@ class ProgramLowering {
     };
     variants(0, {}, *body);
     number += int(g.nests.size());
-    p.body.push_back({For{tile, Int::var(first), Int::var(last), 1, body}});
+    if (by_warps)
+      p.body = std::move(*body);
+    else
+      p.body.push_back({For{tile, Int::var(first), Int::var(last), 1, body}});
     if (std::any_of(g.nests.begin(), g.nests.end(), [](const NestPlan& n) { return n.stream; }))
       p.body.push_back({Op{"stream_fence", -1, false, {}}});
     const int proc = b_.proc(std::move(p));
-    result_.regions.push_back({proc, tasks, ""});
+    result_.regions.push_back({proc, tasks, "", std::max(1, g.block_tasks)});
+  }
+
+  /// The nests of a warp's task whose lanes read what others have written since they last waited for each other.
+  std::vector<bool> waits(const GroupPlan& g) {
+    std::set<int> written, fresh;
+    std::vector<bool> all;
+    for (const Nest& nest : g.group.nests) {
+      bool wait = false;
+      nest.for_each_statement([&](const rtile::Statement& s) {
+        ir::for_each_access(*s.value, [&](const ir::Access& a) {
+          wait |= fresh.count(a.tensor) > 0;
+          if (written.count(a.tensor)) result_.buffers[size_t(location_.at(a.tensor).buffer)].exchanged = true;
+        });
+      });
+      if (wait) fresh.clear();
+      nest.for_each_statement([&](const rtile::Statement& s) {
+        if (s.store) written.insert(s.tensor), fresh.insert(s.tensor);
+      });
+      all.push_back(wait);
+    }
+    return all;
   }
 
   struct Tiled {

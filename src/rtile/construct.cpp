@@ -10,6 +10,7 @@
 #include "rtile/describe.h"
 #include "rtile/layout.h"
 #include "rtile/plan_nest.h"
+#include "rtile/plan_rows.h"
 #include "rtile/relayout.h"
 #include "rtile/rprogram.h"
 #include "rtile/split.h"
@@ -27,11 +28,7 @@ double tensor_bytes(const ir::Tensor& t) {
 /// Nests that several groupings of a program have in common are simplified and planned once.
 class NestPlanner {
  public:
-  struct Planned {
-    Nest nest;              ///< with simplified axes
-    std::vector<int> kept;  ///< the new numbers of the axes that were to stay
-    std::vector<NestPlan> plans;
-  };
+  using Planned = PlannedNest;
   const Planned& operator()(const Nest& nest, const std::vector<int>& keep, const PlanContext& c, int top_k) {
     const auto [at, fresh] = planned_.try_emplace(key(nest, keep, c));
     Planned& p = at->second;
@@ -49,7 +46,7 @@ class NestPlanner {
   std::map<Key, Planned> planned_;
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
-    Key k{{}, {c.threads, c.sharers, c.register_tiles}};
+    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps}};
     const auto tensor = [&](int t) { k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)]}); };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
     k.second.insert(k.second.end(), keep.begin(), keep.end());
@@ -78,9 +75,10 @@ class Constructor {
   /// Best first. Pre: `nests` are the program's.
   std::vector<Candidate> run(const std::vector<Nest>& nests) {
     homes(nests);
-    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, false));
-    const std::vector<Group> fused = build_groups(program_, nests, true);
-    if (fused.size() < nests.size() && profile_.kind == hw::Profile::Kind::cpu)  // a GPU's tiles would pass through memory all the same
+    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, [](const Nest&) { return false; }));
+    // a GPU's products are made by whole blocks, in tiles of their own
+    const std::vector<Group> fused = build_groups(program_, nests, [&](const Nest& n) { return !gpu() || !multiplies_matrices(n); });
+    if (fused.size() < nests.size())
       for (auto& p : assemble(fused)) programs.push_back(std::move(p));
     std::vector<Candidate> all;
     for (auto& p : programs) {
@@ -113,6 +111,7 @@ class Constructor {
   double missing_ = 1, missing_beside_streams_ = 1, missing_results_ = 1;  ///< PlanContext's
   std::vector<bool> prepackable_;
 
+  bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
   static void accumulate(hw::Estimate& sum, const hw::Estimate& e) {
     if (sum.level_us.size() < e.level_us.size()) sum.level_us.resize(e.level_us.size());
     sum.us += e.us, sum.compute_us += e.compute_us, sum.overhead_us += e.overhead_us;
@@ -241,6 +240,10 @@ class Constructor {
 
   /// Fused groups: a tile of the innermost shared axis, one value of the others; the nests are planned inside it.
   std::vector<GroupPlan> fused_plans(const Group& g) {
+    if (gpu())
+      return plan_rows(g, context(1), [this](const Nest& n, const std::vector<int>& keep, const PlanContext& c) -> const PlannedNest& {
+        return planned_(n, keep, c, 1);
+      });
     std::vector<GroupPlan> all;
     const size_t last = g.shared.size() - 1;
     const int64_t extent = g.nests[0].axes[size_t(g.shared[last][0])].extent;

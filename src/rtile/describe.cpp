@@ -97,6 +97,20 @@ std::string tile_text(const Nest& n, const NestPlan& p) {
   return o.str();
 }
 
+std::string time_text(const hw::Profile& profile, const hw::Estimate& e) {
+  std::ostringstream o;
+  char part[256];
+  std::snprintf(part, sizeof part, "  time: compute %.4g", e.compute_us);
+  o << part;
+  for (size_t l = 0; l < e.level_us.size(); ++l) {
+    std::snprintf(part, sizeof part, ", %s %.4g", profile.levels[l].name.c_str(), e.level_us[l]);
+    o << part;
+  }
+  std::snprintf(part, sizeof part, ", overhead %.4g us; bound by %s", e.overhead_us, e.bound.c_str());
+  o << part << "\n";
+  return o.str();
+}
+
 }  // namespace
 
 std::string plan_json(const ir::TensorProgram& program, const hw::Profile& profile, const RProgram& plan, const hw::Estimate& estimate) {
@@ -131,7 +145,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       o << "fused over";
       for (size_t k = 0; k < g.shared.size(); ++k)
         o << (k ? ", " : " ") << g.group.nests[0].axes[size_t(g.group.shared[k][0])].name << " in tiles of " << g.shared[k].hi;
-      o << ", " << g.tasks << " tasks\n";
+      o << ", " << g.tasks << " tasks" << (g.block_tasks > 0 ? ", a warp each" : "") << "\n";
+      if (g.block_tasks > 0) o << time_text(profile, g.estimate);  // of its nests together: they run in the same warps
     }
     for (size_t i = 0; i < g.nests.size(); ++i) {
       const Nest& n = g.group.nests[i];
@@ -153,14 +168,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
           o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement))
             << (x.ahead > 0 ? ", fetched ahead" : "");
       o << "\n";
-      std::snprintf(line, sizeof line, "  time: compute %.4g", p.estimate.compute_us);
-      o << line;
-      for (size_t l = 0; l < p.estimate.level_us.size(); ++l) {
-        std::snprintf(line, sizeof line, ", %s %.4g", profile.levels[l].name.c_str(), p.estimate.level_us[l]);
-        o << line;
-      }
-      std::snprintf(line, sizeof line, ", overhead %.4g us; bound by %s", p.estimate.overhead_us, p.estimate.bound.c_str());
-      o << line << "\n";
+      if (g.block_tasks == 0) o << time_text(profile, p.estimate);
     }
   }
   return o.str();

@@ -258,12 +258,13 @@ std::vector<std::vector<int>> shared_axes(const std::vector<Nest>& nests, size_t
 
 }  // namespace
 
-std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool fuse) {
+std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vector<Nest>& nests,
+                                const std::function<bool(const Nest&)>& may_join) {
   std::vector<Group> groups;
   for (size_t first = 0; first < nests.size();) {
     size_t last = first + 1;
     std::vector<std::vector<int>> shared;
-    while (fuse && last < nests.size()) {
+    while (last < nests.size() && may_join(nests[last - 1]) && may_join(nests[last])) {
       auto wider = shared_axes(nests, first, last + 1);
       if (wider.empty()) break;
       shared = std::move(wider);

@@ -4,6 +4,7 @@
 //
 // Follows ir::verify; precedes construct. Pre: the program is static.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,8 +68,9 @@ struct Group {
 /// Cheap elementwise stages inlined, epilogues and producers fused into nests; in execution order.
 std::vector<Nest> build_nests(const ir::TensorProgram& program);
 
-/// Partitions nests into groups: `fuse` joins neighbours along shared axes as far as possible; otherwise one group a nest.
-std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool fuse);
+/// Partitions nests into groups: neighbours that `may_join` are joined along shared axes as far as possible; the others are one group each.
+std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vector<Nest>& nests,
+                                const std::function<bool(const Nest&)>& may_join);
 
 /// Extent-1 axes dropped (one is kept if all are), `/` and `%` by divisors of an extent turned into split axes, and axes that every
 /// access walks as one fused into one. Axes in `keep` (shared ones) stay as they are; their new numbers are returned through it.

@@ -70,6 +70,21 @@ void Planner::enumerate_launches(const NestPlan& base) {
   }
 }
 
+void Planner::time_in_warp(NestPlan& p, const std::vector<int>& order) const {
+  constexpr int kWarps = 8;  // of a block; which it will be is decided for all nests of the task together
+  p.loops.clear();
+  for (int a : order) p.loops.push_back({a, 1});
+  p.estimate = hw::estimate(workload_in_warp(nest_, facts_, p, c_, kWarps), c_.profile);
+}
+
+void Planner::enumerate_in_warp(const NestPlan& base) {
+  NestPlan p = base;
+  for (const auto& order : loop_orders(base)) {
+    time_in_warp(p, order);
+    plans_.push_back(p);
+  }
+}
+
 std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
   std::vector<std::vector<Loop>> all{{}};
   if (!contraction_ || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
@@ -111,7 +126,7 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
 }
 
 void Planner::enumerate_loops(const NestPlan& tile) {
-  if (gpu()) return enumerate_launches(tile);
+  if (gpu()) return c_.warps > 0 ? enumerate_in_warp(tile) : enumerate_launches(tile);
   const NestPlan base = fetch_ahead(tile);
   // loops with the best balanced split first; the best of them then with every other
   const auto orders = loop_orders(base);

@@ -101,7 +101,10 @@ bool Planner::transposes(const NestPlan& p) {
 
 void Planner::score(NestPlan& p) {
   double us = 0;
-  if (gpu()) {
+  if (c_.warps > 0) {
+    time_in_warp(p, outputs_);
+    us = p.estimate.us;
+  } else if (gpu()) {
     deal_out(p, outputs_);
     GpuTile tile(nest_, facts_, p, c_);
     launch(p, tile, 4, 1);

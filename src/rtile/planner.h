@@ -117,6 +117,9 @@ class Planner {
   /// Blocks of neighbouring tasks; of one row where such a rectangle does not come out even.
   void launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
   void enumerate_launches(const NestPlan& base);
+  /// Of a nest that is part of a warp's task: loops over its blocks, and no others.
+  void enumerate_in_warp(const NestPlan& base);
+  void time_in_warp(NestPlan& p, const std::vector<int>& order) const;
 };
 
 }  // namespace rgen::rtile

@@ -177,12 +177,16 @@ struct NestPlan {
   const PaddedTaps* taps_along(int axis) const;
 };
 
+/// To which a tile of a group's local tensor is aligned in a warp's part of shared memory.
+constexpr int64_t kWarpAlignment = 16;
+
 struct GroupPlan {
   Group group;                   ///< nests with simplified axes
   std::vector<Blocking> shared;  ///< per shared axis
   std::vector<NestPlan> nests;   ///< planned for a full shared tile
   int64_t tasks = 1;             ///< of the shared tiles (a single nest parallelises itself)
   hw::Estimate estimate;
+  int block_tasks = 0;  ///< > 0: every tile is a task of one warp of a GPU, and so many neighbouring ones are a thread block
 };
 
 struct RProgram {

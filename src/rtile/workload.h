@@ -15,6 +15,7 @@ struct PlanContext {
   std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
   int breadth = 1;                ///< ConstructOptions::breadth
   int register_tiles = 6;         ///< that go on to loops and placement
+  int64_t warps = 0;              ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
   /// The share of what waits in memory that is not in the last cache between calls: of what is read, that also while streaming stores
   /// keep the results out of it, and of what is written.
   double missing = 1, missing_beside_streams = 1, missing_results = 1;
@@ -40,6 +41,10 @@ class GpuTile {
 
   double bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const;
 };
+/// Of a nest that is a part of each of `context.warps` tasks, `block_tasks` of them in a block. What waits in level 0 is the warp's own or
+/// was read by it before.
+hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context,
+                                 int block_tasks);
 /// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.
 bool stays_in_l2(double once, double total, const PlanContext& context);
 

@@ -28,7 +28,47 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
   return e;
 }
 
+/// Pointers, indices, and loads that the compiler moves forward: as compiled kernels show.
+int registers(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
+  const int needed = registers_needed(nest, facts, plan);
+  return std::min(c.profile.gpu.max_registers_per_thread, int(round_up(needed + needed * 3 / 8 + 40, 8)));
+}
+
+/// Of loads that wait for those before: `tiles` register tiles one after the other.
+double rounds(const NestPlan& plan, const hw::Workload& task, double tiles) {
+  double trips = tiles;
+  for (int a : plan.reduce_order) {
+    const Blocking& t = plan.tile[size_t(a)];
+    trips *= std::ceil(double(t.units()) / double(t.hi));
+  }
+  const double loads = (task.loads - task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
+  return std::max(trips, loads / kLoadsAhead + task.guarded_loads / kGuardedAhead);
+}
+
 }  // namespace
+
+hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c, int block_tasks) {
+  hw::GpuWorkload w;
+  w.task = workload(nest, facts, plan, c);
+  w.tasks = c.warps, w.block_tasks = int(std::min<int64_t>(block_tasks, c.warps));
+  w.registers = registers(nest, facts, plan, c);
+  double tiles = 1;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) tiles *= double(plan.tile[a].blocks);
+  w.rounds = rounds(plan, w.task, tiles);
+  const std::vector<int64_t> here = nest.extents(), all = nest.full_extents();
+  const int line = c.profile.levels[1].line_bytes;
+  for (const NestFacts::OperandFacts& o : facts.operands) {
+    const int home = c.home[size_t(o.tensor)];
+    if (home == 0) continue;
+    bool common = true;  // to all tiles: a block's warps meet in the first-level cache
+    for (size_t a = 0; a < here.size(); ++a) common &= here[a] == all[a] || o.coef[a] == 0;
+    const double of_block = footprint_bytes(o, here, line, false, true) * (common ? 1 : w.block_tasks);
+    (o.is_store ? w.block_write_bytes : w.block_read_bytes) += of_block;
+    if (home == 2) (o.is_store ? w.dram_write_bytes : w.dram_read_bytes) += footprint_bytes(o, all, line, false, true);
+  }
+  return w;
+}
 
 bool stays_in_l2(double once, double total, const PlanContext& c) {
   const double capacity = double(c.profile.levels[1].capacity_bytes);
@@ -39,15 +79,8 @@ GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan,
     : nest_(nest), facts_(facts), c_(context) {
   w_.task = workload(nest, facts, plan, context);
   w_.tasks = plan.tasks();
-  // pointers, indices, and loads that the compiler moves forward: as compiled kernels show
-  const int needed = registers_needed(nest, facts, plan);
-  w_.registers = std::min(context.profile.gpu.max_registers_per_thread, int(round_up(needed + needed * 3 / 8 + 40, 8)));
-  for (int a : plan.reduce_order) {
-    const Blocking& t = plan.tile[size_t(a)];
-    w_.rounds *= std::ceil(double(t.units()) / double(t.hi));
-  }
-  const double loads = (w_.task.loads - w_.task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
-  w_.rounds = std::max(w_.rounds, loads / kLoadsAhead + w_.task.guarded_loads / kGuardedAhead);
+  w_.registers = registers(nest, facts, plan, context);
+  w_.rounds = rounds(plan, w_.task, 1);
   const auto task = covered(nest, plan, 1), all = covered(nest, plan, plan.tasks());
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     of_task_.push_back(bytes(i, plan, task));

@@ -26,6 +26,7 @@ struct Subject {
   std::string name, device, spec;
   std::function<bool(const rtile::NestPlan&)> wanted;  ///< of the first plan that is like this; null: the best
   std::function<void(rtile::NestPlan&)> change = nullptr;
+  int row_warps = 0;  ///< > 0: several nests in one kernel, a warp a tile of rows, so many warps a block
 };
 
 std::string product(const std::string& type, int m, int n, int k) {
@@ -103,8 +104,8 @@ std::vector<Subject> subjects() {
       {"group f16", "h100", product("f16", 130, 72, 304), groups, pipeline(2)},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
-      {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr},
-      {"layernorm", "a100", preset("layernorm", "f32", R"("shape": [7, 129], "eps": 1e-05)"), nullptr},
+      {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr, nullptr, 4},
+      {"layernorm", "a100", preset("layernorm", "f32", R"("shape": [7, 129], "eps": 1e-05)"), nullptr, nullptr, 4},
       {"transpose", "a100", preset("transpose", "f32", R"("shape": [64, 64], "perm": [1, 0])"), transposes},
       {"relu f16", "a100", preset("relu", "f16", R"("shape": [131])"), nullptr},
       {"sum of rows", "a100", preset("reduce_sum", "f32", R"("shape": [37, 127], "axis": 1)"), nullptr},
@@ -199,6 +200,13 @@ std::vector<Mutation> mutations() {
        {{R"(acc = (vf_set\(vf_hsum\(acc\)\)))", "if (threadIdx.x % 32 < 31) acc = $1"}}},
       {"a shuffle's mask without its last lane", "layernorm", {{"0xffffffffu", "0x7fffffffu"}}},
       {"a partial sum forgotten", "layernorm", {{R"(acc2 = acc2 \+ acc3;)", ""}}},
+      {"no __syncwarp before the exponentials", "softmax", {{R"((reduce0\(t, d00\);\s*)__syncwarp\(\);)", "$1"}}},
+      {"no __syncwarp before the quotients", "softmax", {{R"((reduce1\(t, d00\);\s*)__syncwarp\(\);)", "$1"}}},
+      {"no __syncwarp between nests", "layernorm", {{R"(__syncwarp\(\);)", ""}}},
+      {"warps share their rows", "softmax", {{R"(threadIdx\.x / 32 \* 192)", "0"}}},
+      {"warps' rows overlap", "softmax", {{R"(threadIdx\.x / 32 \* 192)", "threadIdx.x / 32 * 96"}}},
+      {"the total in the exponentials' place", "softmax", {{R"(\+ 176\))", "+ 16)"}}},
+      {"another tile's row", "layernorm", {{R"(d0_tile = task;)", "d0_tile = task ^ 1;"}}},
       {"another row's total", "sum of rows", {{R"(t->X \+ 127 \* d0)", "t->X + 127 * (d0 ^ 1)"}}},
       {"transposition's halves exchanged",
        "transpose",
@@ -211,7 +219,9 @@ std::vector<Mutation> mutations() {
 void add(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile, const Subject& s) {
   for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, s.wanted ? 4000 : 1, s.wanted ? 8 : 1})) {
     if (s.wanted && !s.wanted(c.program->groups.back().nests.back())) continue;
+    if (s.row_warps > 0 && c.program->groups.front().block_tasks == 0) continue;
     auto program = std::make_shared<rtile::RProgram>(*c.program);
+    if (s.row_warps > 0) program->groups.front().block_tasks = s.row_warps;
     if (s.change) s.change(program->groups.back().nests.back());
     c.program = program;
     return batch.add(problem, profile, c, s.name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "hwmodel/profile.h"
@@ -35,6 +36,23 @@ void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, 
     for (const auto& [atom, ranks] : of_atom)
       for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 2)) batch.add(p, profile, 0, ranks[i]);
   }
+}
+
+/// Of every tile of rows the best plan that is one kernel, in blocks of 4 warps; returns how many have more tiles than that.
+int add_rows(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile) {
+  std::set<int64_t> tiles;
+  int several = 0;
+  for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, 50})) {
+    const rtile::GroupPlan& g = c.program->groups.front();
+    if (c.program->groups.size() > 1 || g.block_tasks == 0 || !tiles.insert(g.shared.back().hi).second) continue;
+    several += g.tasks > 4;
+    auto program = std::make_shared<rtile::RProgram>(*c.program);
+    program->groups[0].block_tasks = int(std::min<int64_t>(4, g.tasks));
+    c.program = program;
+    batch.add(problem, profile, c, problem.program->name + ", tiles of " + std::to_string(*tiles.rbegin()));
+  }
+  CHECK_MESSAGE(!tiles.empty(), problem.program->name);
+  return several;
 }
 
 }  // namespace
@@ -161,6 +179,36 @@ TEST_CASE("factors across the reduction, in the shim: copied the other way round
       batch.add(p, profile, *copied, device);
     }
   }
+  check(batch);
+}
+
+TEST_CASE("CUDA kernels in the shim: rows of several nests, a warp each") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) {
+    spec("{\"name\": \"" + op + "_" + type + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" + shape +
+         "]}}");
+  };
+  for (const char* shape : {"1, 1000", "31, 37", "33, 129", "1000, 67", "37, 5", "3, 11, 64"})
+    for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, "f32", shape);
+  for (const char* type : {"f16", "bf16"})
+    for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, type, "33, 131");
+  // outputs that the next nest reads: a number a row; the row, backwards
+  spec(R"json({"name": "log_softmax", "inputs": {"X": {"shape": [33, 131]}}, "outputs": ["L", "Y"], "compute": [
+       "M[i:33] = max(j:131 | X[i,j])", "S[i:33] = sum(j:131 | exp(X[i,j] - M[i]))", "L[i:33] = log(S[i]) + M[i]",
+       "Y[i:33,j:131] = X[i,j] - L[i]"]})json");
+  spec(R"json({"name": "scaled", "inputs": {"X": {"shape": [70, 67]}, "G": {"shape": [67]}}, "outputs": ["E", "Y"], "compute": [
+       "A[i:70] = max(j:67 | abs(X[i,j]))", "E[i:70,j:67] = exp(X[i,j] / (A[i] + 1))", "T[i:70] = sum(j:67 | E[i,j] * G[j])",
+       "Y[i:70,j:67] = E[i,66-j] * T[i]"]})json");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  int several = 0;
+  for (const test::Problem& p : problems) several += add_rows(batch, p, hw::load_profile("a100"));
+  CHECK(several >= int(problems.size()));
+  CHECK(batch.mentioning("__syncwarp();") == batch.size());  // the nests are in one kernel
+  for (const test::Problem& p : problems) batch.add(p, hw::load_profile("h100"));
   check(batch);
 }
 

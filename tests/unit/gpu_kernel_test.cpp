@@ -31,7 +31,8 @@ BuildOptions build_options() {
 const std::string product =
     R"({"name": "mm", "op": "matmul", "dtype": "f16", "params": {"m": 33, "n": 64, "k": 64}, "epilogue": ["bias", "relu"]})";
 /// Several kernels with a workspace between them.
-const std::string normalised = R"({"name": "ln", "op": "layernorm", "dtype": "f32", "params": {"shape": [5, 100]}})";
+const std::string attention =
+    R"({"name": "at", "op": "attention", "dtype": "f32", "params": {"heads": 2, "seq": 19, "dim": 13, "scale": 0.25}})";
 const std::string sum = R"({"name": "sum", "dims": {"N": 64}, "inputs": {"X": {"shape": ["N"], "dtype": "f32"}},
                            "compute": ["Y[i:N] = X[i] + 1"], "outputs": ["Y"]})";
 
@@ -42,7 +43,7 @@ Kernel build(const std::string& spec) { return compile(Program::parse(spec), Pro
 TEST_CASE("a kernel is verified and timed on its device, and nothing stays there") {
   const FakeCuda fake(RGEN_FAKE_CUDA);
   const FakeCounts before(fake);
-  for (const std::string& spec : {product, normalised}) {
+  for (const std::string& spec : {product, attention}) {
     CAPTURE(spec);
     const Kernel kernel = build(spec);
     CHECK(kernel.on_gpu());
