@@ -85,8 +85,8 @@ class Constructor {
       Candidate c;
       for (const GroupPlan& g : p->groups) accumulate(c.estimate, g.estimate);
       c.estimate.bound = bound(c.estimate);
-      // one kernel, one call
-      c.estimate.us -= profile_.call_us * double(p->groups.size() - 1);
+      // one function, one call; a GPU's groups are a launch each
+      if (!gpu()) c.estimate.us -= profile_.call_us * double(p->groups.size() - 1);
       c.program = std::move(p);
       all.push_back(std::move(c));
     }
