@@ -165,7 +165,9 @@ class ProgramLowering {
       const std::string axis = g.group.nests[0].axes[size_t(g.group.shared[k][0])].name;
       remaining /= s.blocks;
       const int q = b_.variable(axis + "_tile", 0, s.blocks - 1), o = b_.variable(axis + "0", 0, s.start(s.blocks - 1));
-      if (remaining > 1) {
+      if (by_warps && s.blocks == 1) {
+        body->push_back({LetInt{LetInt::Op::value, q, Int(0), Int(0)}});
+      } else if (remaining > 1) {
         const int r = b_.variable("rest", 0, remaining - 1);
         body->push_back({LetInt{LetInt::Op::floor_div, q, rest, Int(remaining)}});
         body->push_back({LetInt{LetInt::Op::floor_mod, r, rest, Int(remaining)}});

@@ -8,8 +8,9 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Rows of a tile that are tried: several where one has too few elements for a warp's lanes, and for the loads that it has under way.
-constexpr int64_t kRows[] = {1, 2, 4, 8, 32};
+/// Rows of a tile that are tried; several only up to so many points, beyond which one has enough for a warp's lanes and the loads that it
+/// has under way.
+constexpr int64_t kRows[] = {1, 2, 4, 8, 32}, kPoints = 4096;
 
 /// One plan: tiles of `rows` along the last shared axis, one value of the others.
 class RowPlanner {
@@ -34,10 +35,8 @@ class RowPlanner {
     for (size_t n = 0; n < g_.nests.size(); ++n)
       if (!add_nest(n)) return {};
     plan_.estimate.us = std::numeric_limits<double>::infinity();
-    for (int warps : {1, 2, 4, 8, 16}) {
+    for (int warps : {4, 8, 16, 2, 1})  // the first of equals
       if (warps * c_.profile.gpu.warp <= c_.profile.gpu.max_threads_per_block) launch(warps);
-      if (warps >= plan_.tasks) break;
-    }
     if (plan_.block_tasks == 0) return {};
     for (NestPlan& n : plan_.nests) n.block_tasks = plan_.block_tasks;
     return std::move(plan_);
@@ -156,8 +155,12 @@ std::vector<GroupPlan> plan_rows(const Group& group, const PlanContext& context,
   std::vector<GroupPlan> all;
   std::vector<int64_t> tried;
   const int64_t extent = group.nests[0].axes[size_t(group.shared.back()[0])].extent;
+  int64_t points = 0;  // of a row, in the largest nest
+  for (const Nest& n : group.nests) points = std::max(points, n.points());
+  for (const std::vector<int>& axis : group.shared) points /= group.nests[0].axes[size_t(axis[0])].extent;
   for (int64_t rows : kRows) {
     const int64_t equal = Blocking(extent, 1, rows).hi;
+    if (equal > 1 && equal * points > kPoints) break;
     if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
     tried.push_back(equal);
     if (auto p = RowPlanner(group, context, plan_nest, equal).run()) all.push_back(std::move(*p));

@@ -47,10 +47,12 @@ std::string summary(const Count& c) {
          " padding, " + std::to_string(c.groups) + " with dot products or matrix tiles";
 }
 
-/// The ranked plans of a program, simulated; `ranks`: how many.
-void simulate_plans(const ir::TensorProgram& program, const hw::Profile& profile, int threads, int ranks, Count& count) {
+/// The ranked plans of a program that are wanted, simulated; `ranks`: how many.
+void simulate_plans(const ir::TensorProgram& program, const hw::Profile& profile, int threads, int ranks, Count& count,
+                    bool (*wanted)(const rtile::RProgram&) = nullptr) {
   const auto candidates = rtile::construct(program, profile, {threads, ranks});
   for (size_t rank = 0; rank < candidates.size(); ++rank) {
+    if (wanted && !wanted(*candidates[rank].program)) continue;
     const lower::LoopProgram loops = lower::lower(program, *candidates[rank].program);
     const lower::Simulation s = lower::simulate(loops, int64_t{1} << 28);
     ++count.plans, count.steps += s.steps;
@@ -60,6 +62,16 @@ void simulate_plans(const ir::TensorProgram& program, const hw::Profile& profile
     for (const std::string& v : s.violations) FAIL_CHECK(v);
     if (!s.violations.empty()) return;
   }
+}
+
+/// Several nests in a GPU's warps, and no fragments, whose memory is not followed.
+bool in_warps(const rtile::RProgram& plan) {
+  bool any = false, fragments = false;
+  for (const rtile::GroupPlan& g : plan.groups) {
+    any |= g.block_tasks > 0;
+    for (const rtile::NestPlan& n : g.nests) fragments |= n.tiled() || n.staging;
+  }
+  return any && !fragments;
 }
 
 std::vector<test::ProgramPtr> small_programs() {
@@ -98,4 +110,13 @@ TEST_CASE("plans of random programs on random profiles") {
   for (uint32_t seed = 1; seed <= 250; ++seed)
     simulate_plans(test::random_program(seed, {.work = 1 << 17}), test::random_profile(seed), 1 + int(seed % 5), 4, count);
   MESSAGE(summary(count));
+}
+
+TEST_CASE("plans of several nests in a GPU's warps") {
+  Count count;
+  for (const auto& program : small_programs()) simulate_plans(*program, hw::load_profile("a100"), 0, 20, count, in_warps);
+  for (uint32_t seed = 1; seed <= 250; ++seed)
+    simulate_plans(test::random_program(seed, {.work = 1 << 17}), hw::load_profile(seed % 2 ? "h100" : "v100"), 0, 4, count, in_warps);
+  MESSAGE(summary(count));
+  CHECK(count.fused >= 50);
 }

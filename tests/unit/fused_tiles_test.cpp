@@ -1,6 +1,8 @@
-// Fused tiles: the next tile's rows come near while this one computes; threads share the tiles and fork once.
+// Fused tiles: the next tile's rows come near while this one computes; threads share the tiles and fork once. On a GPU a warp takes a tile
+// through all nests.
 #include <doctest/doctest.h>
 
+#include "emit/backend.h"
 #include "hwmodel/profile.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
@@ -10,12 +12,16 @@ using namespace rgen;
 
 namespace {
 
-rtile::Candidate softmax(int rows, const hw::Profile& profile, int threads = 1) {
-  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
-    "dims": {"N": 1000, "R": )--" + std::to_string(rows) +
-                                                      R"--(}, "outputs": ["Y"],
+ir::TensorProgram softmax_program(int rows) {
+  return ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
+    "dims": {"N": 1000, "R": )--" +
+                           std::to_string(rows) +
+                           R"--(}, "outputs": ["Y"],
     "compute": ["M[i:R] = max(j:N | X[i, j])", "E[i:R, j:N] = exp(X[i, j] - M[i])", "S[i:R] = sum(j:N | E[i, j])", "Y[i:R, j:N] = E[i, j] / S[i]"]})--");
-  return rtile::construct(program, profile, {.threads = threads}).front();
+}
+
+rtile::Candidate softmax(int rows, const hw::Profile& profile, int threads = 1) {
+  return rtile::construct(softmax_program(rows), profile, {.threads = threads}).front();
 }
 
 /// Elements ahead, of all operands; and the rows of the tile.
@@ -46,4 +52,34 @@ TEST_CASE("a fused group forks once, and every thread has a tile") {
     CHECK(two.program->groups[0].tasks == 2);
     CHECK(two.estimate.us < 0.75 * one.estimate.us + profile.fork_join_us);
   }
+}
+
+TEST_CASE("a GPU's softmax is one kernel where rows are many, and each comes from memory once") {
+  for (const char* device : {"a100", "h100"}) {
+    const hw::Profile profile = hw::load_profile(device);
+    const rtile::Candidate c = softmax(40000, profile, 0);
+    REQUIRE(c.program->groups.size() == 1);
+    const rtile::GroupPlan& g = c.program->groups[0];
+    CHECK(g.block_tasks > 0);
+    CHECK(g.tasks == g.shared[0].blocks);
+    CHECK(g.estimate.us < 1.3 * c.limit_us);  // a read and a write of the tensor
+    CHECK(emit::emit_cuda(softmax_program(40000), c, profile).launches.size() == 1);
+  }
+}
+
+TEST_CASE("a GPU's products stay kernels of their own beside the softmax between them") {
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"name": "at", "op": "attention", "dtype": "f16", "params": {"heads": 12, "seq": 512, "dim": 64, "scale": 0.125}})");
+  const rtile::Candidate c = rtile::construct(program, hw::load_profile("h100"), {}).front();
+  REQUIRE(c.program->groups.size() == 3);
+  CHECK(c.program->groups[0].block_tasks == 0);
+  CHECK(c.program->groups[1].block_tasks > 0);
+  CHECK(c.program->groups[2].block_tasks == 0);
+}
+
+TEST_CASE("rows that shared memory cannot hold stay in several kernels") {
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"name": "long", "op": "softmax", "dtype": "f32", "params": {"shape": [600, 100000]}})");
+  for (const rtile::Candidate& c : rtile::construct(program, hw::load_profile("a100"), {.top_k = 20}))
+    for (const rtile::GroupPlan& g : c.program->groups) CHECK(g.block_tasks == 0);
 }
