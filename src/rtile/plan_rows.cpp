@@ -51,6 +51,7 @@ class RowPlanner {
   std::vector<NestFacts> facts_;
   std::vector<PlanContext> contexts_;  ///< of each nest, as it was planned
   std::vector<int> reads_;             ///< per tensor: nests that read it
+  int registers_ = 0;                  ///< of a thread, in the nest that needs most
   double read_again_ = 0;              ///< bytes of a tile that several nests read
 
   int64_t shared_extent(size_t k) const { return g_.nests[0].axes[size_t(g_.shared[k][0])].extent; }
@@ -71,6 +72,7 @@ class RowPlanner {
     for (const Operand& o : plan_.nests.back().operands)
       if (o.placement == Placement::box) return false;  // padded copies are made by regions of their own
     facts_.push_back(nest_facts(c_.program, planned.nest));
+    registers_ = std::max(registers_, workload_in_warp(planned.nest, facts_.back(), planned.plans.front(), in_warp_, 1).registers);
     pass(planned.nest);
     plan_.group.nests.push_back(planned.nest);
     return true;
@@ -104,9 +106,7 @@ class RowPlanner {
   /// The share of what a tile reads again that the first-level cache still has: all where the rows of an SM's warps take no more than half
   /// of what shared memory leaves of it, nothing where they take all of that. The rest comes from L2 again.
   double near(int warps, int64_t shared) const {
-    int registers = 0;
-    for (const hw::GpuWorkload& part : parts(warps, true)) registers = std::max(registers, part.registers);
-    const int64_t resident = hw::resident_blocks(warps * c_.profile.gpu.warp, registers, shared, c_.profile);
+    const int64_t resident = hw::resident_blocks(warps * c_.profile.gpu.warp, registers_, shared, c_.profile);
     const int64_t blocks = std::min(resident, ceil_div(ceil_div(plan_.tasks, warps), c_.profile.cores));
     const double left = double(c_.profile.levels[0].capacity_bytes - blocks * shared);
     return left <= 0 ? 0 : std::clamp(2 - double(blocks * warps) * read_again_ / (0.5 * left), 0.0, 1.0);
@@ -127,11 +127,11 @@ class RowPlanner {
     const int64_t shared = warps * tile_bytes();
     const double found = near(warps, shared);
     std::vector<hw::GpuWorkload> all = parts(warps, true);
-    const std::vector<hw::GpuWorkload> far = parts(warps, false);
-    for (size_t n = 0; n < all.size(); ++n) {
-      all[n].block_read_bytes += (1 - found) * (far[n].block_read_bytes - all[n].block_read_bytes);
-      all[n].shared_bytes = shared;
+    if (found < 1) {
+      const std::vector<hw::GpuWorkload> far = parts(warps, false);
+      for (size_t n = 0; n < all.size(); ++n) all[n].block_read_bytes += (1 - found) * (far[n].block_read_bytes - all[n].block_read_bytes);
     }
+    all.front().shared_bytes = shared;
     hw::Estimate e = hw::estimate(all, c_.profile);
     if (e.us < plan_.estimate.us) plan_.estimate = std::move(e), plan_.block_tasks = all.front().block_tasks;
   }
