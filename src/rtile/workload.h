@@ -40,6 +40,7 @@ class GpuTile {
   double total_ = 0;
 
   double bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const;
+  double stored_apart(const NestFacts::OperandFacts& o, const NestPlan& plan) const;
 };
 /// Of a nest that is a part of each of `context.warps` tasks, `block_tasks` of them in a block. What waits in level 0 is the warp's own or
 /// was read by it before.

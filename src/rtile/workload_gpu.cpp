@@ -31,7 +31,16 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
 /// Pointers, indices, and loads that the compiler moves forward: as compiled kernels show.
 int registers(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const int needed = registers_needed(nest, facts, plan);
-  return std::min(c.profile.gpu.max_registers_per_thread, int(round_up(needed + needed * 3 / 8 + 40, 8)));
+  int count = needed + needed * 3 / 8 + 40;
+  const bool transposes = plan.store_transpose_axis >= 0 ||
+                          std::any_of(plan.operands.begin(), plan.operands.end(), [](const Operand& o) { return o.transposed; });
+  if (transposes) {  // all of a tile is loaded before any of it is stored
+    int64_t vectors = 1;
+    for (size_t a = 0; a < plan.tile.size(); ++a)
+      if (!nest.axes[a].reduced) vectors *= plan.tile[a].hi;
+    count = std::max(count, int(vectors) + 40);
+  }
+  return std::min(c.profile.gpu.max_registers_per_thread, int(round_up(count, 8)));
 }
 
 /// Of loads that wait for those before: `tiles` register tiles one after the other.
@@ -94,6 +103,17 @@ double GpuTile::bytes(size_t operand, const NestPlan& plan, const std::vector<in
   return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes, packed, true);
 }
 
+/// How many times its bytes a tile's stores move: each goes to L2 by itself, in whole lines, and neighbours that another store of the same
+/// lines brings (the next row of the tile, the next task) do not meet it before.
+double GpuTile::stored_apart(const NestFacts::OperandFacts& o, const NestPlan& plan) const {
+  const int along = plan.store_transpose_axis >= 0 ? plan.store_transpose_axis : plan.vec;
+  const double line = double(c_.profile.levels[1].line_bytes) / o.element_bytes;
+  double neighbours = 1;  // of an element's line that its task stores too
+  for (size_t a = 0; a < plan.tile.size(); ++a)
+    if (int(a) != along && std::abs(o.coef[a]) == 1) neighbours = std::min(line, double(plan.tile[a].size()));
+  return std::abs(o.coef[size_t(along)]) > 1 ? neighbours : 1;
+}
+
 const hw::GpuWorkload& GpuTile::launch(const NestPlan& plan) {
   w_.block_tasks = plan.block_tasks;
   w_.shared_bytes = shared_bytes(plan) * plan.block_tasks;
@@ -108,8 +128,10 @@ const hw::GpuWorkload& GpuTile::launch(const NestPlan& plan) {
   const bool shared = step <= double(first.capacity_bytes);
   for (size_t i = 0; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
-    const double of_block = shared ? bytes(i, plan, block) : of_task_[i] * plan.block_tasks;
-    (o.is_store ? w_.block_write_bytes : w_.block_read_bytes) += of_block;
+    if (o.is_store)
+      w_.block_write_bytes += of_task_[i] * stored_apart(o, plan) * plan.block_tasks;
+    else
+      w_.block_read_bytes += shared ? bytes(i, plan, block) : of_task_[i] * plan.block_tasks;
     if (c_.home[size_t(o.tensor)] < 2) continue;  // it stays in L2 between calls
     const double moved = stays_in_l2(once_[i], total_, c_) ? once_[i] : std::max(once_[i], waves * bytes(i, plan, in_wave));
     (o.is_store ? w_.dram_write_bytes : w_.dram_read_bytes) += moved;
