@@ -12,18 +12,13 @@
 #include "rtile/plan_nest.h"
 #include "rtile/plan_rows.h"
 #include "rtile/relayout.h"
+#include "rtile/residence.h"
 #include "rtile/rprogram.h"
 #include "rtile/split.h"
 
 namespace rgen::rtile {
 
 namespace {
-
-double tensor_bytes(const ir::Tensor& t) {
-  double n = size_of(t.dtype);
-  for (const ir::Size& s : t.shape) n *= double(s.value());
-  return n;
-}
 
 /// Nests that several groupings of a program have in common are simplified and planned once.
 class NestPlanner {
@@ -74,7 +69,8 @@ class Constructor {
 
   /// Best first. Pre: `nests` are the program's.
   std::vector<Candidate> run(const std::vector<Nest>& nests) {
-    homes(nests);
+    residence_ = residence(program_, nests, profile_, threads_);
+    prepackable_ = read_once(nests);
     std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, [](const Nest&) { return false; }));
     // a GPU's products are made by whole blocks, in tiles of their own
     const std::vector<Group> fused = build_groups(program_, nests, [&](const Nest& n) { return !gpu() || !multiplies_matrices(n); });
@@ -107,9 +103,8 @@ class Constructor {
   const hw::Profile& profile_;
   NestPlanner& planned_;
   const int threads_, top_k_, breadth_;
-  std::vector<int> home_;
-  double missing_ = 1, missing_beside_streams_ = 1, missing_results_ = 1;  ///< PlanContext's
-  std::vector<bool> prepackable_;
+  Residence residence_;
+  std::vector<bool> prepackable_;  ///< PlanContext's
 
   bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
   static void accumulate(hw::Estimate& sum, const hw::Estimate& e) {
@@ -127,56 +122,6 @@ class Constructor {
     return name;
   }
 
-  /// Steady state: buffers that fit a level together stay there between calls.
-  void homes(const std::vector<Nest>& nests) {
-    double total = 0;
-    std::vector<bool> used(program_.tensors.size(), false);
-    for (const Nest& n : nests)
-      n.for_each_statement([&](const Statement& s) {
-        if (s.store) used[size_t(s.tensor)] = true;
-        ir::for_each_access(*s.value, [&](const ir::Access& a) { used[size_t(a.tensor)] = true; });
-      });
-    for (size_t t = 0; t < used.size(); ++t)
-      if (used[t]) total += tensor_bytes(program_.tensors[t]);
-    home_.assign(program_.tensors.size(), int(level_that_holds(total)));
-    if (!home_.empty() && profile_.kind == hw::Profile::Kind::cpu && profile_.levels.size() > 2 &&
-        size_t(home_[0]) + 1 == profile_.levels.size()) {
-      const auto last_cache = double(profile_.levels[profile_.levels.size() - 2].capacity_bytes);
-      double results = 0;
-      for (int t : program_.outputs) results += tensor_bytes(program_[t]);
-      missing_ = 1 - kept(total / last_cache), missing_beside_streams_ = 1 - kept((total - results) / last_cache);
-      missing_results_ = std::clamp(4 * (total / last_cache - 0.5), 0.0, 1.0);
-    }
-    prepackable_.assign(program_.tensors.size(), false);
-    for (size_t t = 0; t < program_.tensors.size(); ++t) {
-      int reads = 0;
-      for (const Nest& n : nests)
-        for (const Operand& o : collect_operands(n)) reads += o.access.tensor == int(t);
-      prepackable_[t] = program_.tensors[t].constant && reads == 1;
-    }
-  }
-  /// The share of `footprint` last caches' worth of data, walked again and again, that the last cache still has when its turn comes. Its
-  /// replacement is not that of the least recently used, which would keep nothing past 1, and others share it. Fitted to sums over 8 to 512
-  /// MiB on Zen 5 with a last cache of 32 MiB (within 11 %). Of results, maps over 16 to 64 MiB kept all at half a last cache, and nothing
-  /// from three quarters on.
-  static double kept(double footprint) { return 1 / (1 + 0.6 * std::pow(footprint, 1.5)); }
-  size_t level_that_holds(double bytes) const {
-    for (size_t l = 0; l + 1 < profile_.levels.size(); ++l) {
-      const hw::MemoryLevel& m = profile_.levels[l];
-      const bool shared_with_others = profile_.kind == hw::Profile::Kind::cpu && l > 1 && l + 2 == profile_.levels.size();
-      // private levels of several workers hold a share each
-      const double instances = std::max(1.0, double(threads_) / m.shared_by);
-      if (bytes <= (shared_with_others ? 0.5 : 0.8) * double(m.capacity_bytes) * std::min(instances, 1.0 * threads_)) return l;
-    }
-    return profile_.levels.size() - 1;
-  }
-
-  /// The level half of which holds what a tile works on: the other half is for what passes by.
-  int near(double bytes) const {
-    size_t level = 0;
-    while (level + 1 < profile_.levels.size() && bytes > 0.5 * double(profile_.levels[level].capacity_bytes)) ++level;
-    return int(level);
-  }
   /// Of the tensors that live inside a fused group.
   double local_bytes(const Group& g) const {
     double bytes = 0;
@@ -184,16 +129,20 @@ class Constructor {
     return bytes;
   }
 
+  /// Constants that are read in one place.
+  std::vector<bool> read_once(const std::vector<Nest>& nests) const {
+    std::vector<int> reads(program_.tensors.size(), 0);
+    for (const Nest& n : nests)
+      for (const Operand& o : collect_operands(n)) ++reads[size_t(o.access.tensor)];
+    std::vector<bool> once;
+    for (size_t t = 0; t < reads.size(); ++t) once.push_back(program_.tensors[t].constant && reads[t] == 1);
+    return once;
+  }
+
   PlanContext context(int threads) const {
-    return {.program = program_,
-            .profile = profile_,
-            .threads = threads,
-            .home = home_,
-            .prepackable = prepackable_,
-            .breadth = breadth_,
-            .missing = missing_,
-            .missing_beside_streams = missing_beside_streams_,
-            .missing_results = missing_results_};
+    PlanContext c{residence_, program_, profile_};
+    c.threads = threads, c.prepackable = prepackable_, c.breadth = breadth_;
+    return c;
   }
 
   /// RPrograms from the best plans of each group; several when there is one group only.
@@ -290,7 +239,7 @@ class Constructor {
         if (reads) readers.push_back(n);
       }
       const double bytes = tensor_bytes(program_[t]) / double(tiles);
-      if (readers.size() > 1 && home_[size_t(t)] + 1 == int(profile_.levels.size()) &&
+      if (readers.size() > 1 && residence_.home[size_t(t)] + 1 == int(profile_.levels.size()) &&
           bytes < 0.25 * double(profile_.levels[1].capacity_bytes))
         all.push_back({t, readers.front(), readers.back(), bytes});
     }
@@ -305,7 +254,7 @@ class Constructor {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
         p.operands.change(i, [&](Operand& o) { o.ahead = rows * stride_along(nest, o.access, axis); });
-    const double us = missing_ * x.bytes / profile_.levels.back().read_gbs(workers) / 1e3;
+    const double us = residence_.missing * x.bytes / profile_.levels.back().read_gbs(workers) / 1e3;
     p.estimate.us = std::cbrt(std::pow(p.estimate.us, 3) + std::pow(us, 3));
     p.estimate.level_us.back() += us;
   }
@@ -328,7 +277,7 @@ class Constructor {
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     // tile buffers live in the level that holds them
-    for (int t : g.local) c.home[size_t(t)] = near(local_bytes(g) / double(tiles));
+    for (int t : g.local) c.home[size_t(t)] = near_level(profile_, local_bytes(g) / double(tiles));
     const std::vector<Ahead> ahead = read_ahead(g, tiles);
     std::vector<bool> touched(program_.tensors.size(), false);
     for (size_t n = 0; n < g.nests.size(); ++n) {
@@ -354,7 +303,7 @@ class Constructor {
         ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor); });
       });
       for (size_t t = 0; t < touched.size(); ++t)
-        if (touched[t]) here.home[t] = std::min(here.home[t], near(bytes));
+        if (touched[t]) here.home[t] = std::min(here.home[t], near_level(profile_, bytes));
       for (const Ahead& x : ahead)
         if (x.first == n) here.home[size_t(x.tensor)] = 1;
       const NestPlanner::Planned& planned = planned_(nest, keep, here, top_k_);
@@ -399,32 +348,13 @@ class Constructor {
     const int workers = std::max(1, std::min(threads_, profile_.cores));
     c.limit_us = compute / workers / 1e3;
     c.limit_bound = "compute";
-    const size_t home = home_.empty() ? 0 : size_t(home_[0]);
+    const size_t home = residence_.home.empty() ? 0 : size_t(residence_.home[0]);
     for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
-      const double us = (l == home ? missing_ : 1) * bytes / workers / profile_.levels[l].read_gbs(workers) / 1e3;
-      if ((l == home || missing_ < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = profile_.levels[l].name;
+      const double us = (l == home ? residence_.missing : 1) * bytes / workers / profile_.levels[l].read_gbs(workers) / 1e3;
+      if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = profile_.levels[l].name;
     }
   }
 };
-
-/// Parts of each reduction that would give a GPU's schedulers `share` of four warps each, of the size that work goes best with; 1 where the
-/// nest, as `plan` has it, takes less than another launch would.
-std::vector<int64_t> parts_wanted(const RProgram& plan, const std::vector<Nest>& nests, const ir::TensorProgram& program,
-                                  const hw::Profile& profile, double share) {
-  std::vector<int64_t> parts(nests.size(), 1);
-  size_t i = 0;
-  for (const GroupPlan& g : plan.groups)
-    for (const NestPlan& p : g.nests) {
-      const Nest& n = nests[i++];
-      if (!g.shared.empty() || p.estimate.us < 2 * profile.call_us) continue;
-      const int64_t results_of_warp = nest_facts(program, n).products > 0 ? 512 : 64;
-      int64_t results = 1;
-      for (const NestAxis& a : n.axes) results *= a.reduced ? 1 : a.extent;
-      const double warps = share * profile.cores * profile.gpu.schedulers * 4;
-      parts[i - 1] = std::max<int64_t>(1, int64_t(warps) / ceil_div(results, results_of_warp));
-    }
-  return parts;
-}
 
 }  // namespace
 

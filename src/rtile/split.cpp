@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rtile/nest_facts.h"
+
 namespace rgen::rtile {
 
 namespace {
@@ -89,6 +91,23 @@ std::optional<Rewritten> split_reductions(const ir::TensorProgram& program, cons
   }
   if (all.size() == nests.size()) return {};
   return Rewritten{std::move(extended), std::move(all)};
+}
+
+std::vector<int64_t> parts_wanted(const RProgram& plan, const std::vector<Nest>& nests, const ir::TensorProgram& program,
+                                  const hw::Profile& profile, double share) {
+  std::vector<int64_t> parts(nests.size(), 1);
+  size_t i = 0;
+  for (const GroupPlan& g : plan.groups)
+    for (const NestPlan& p : g.nests) {
+      const Nest& n = nests[i++];
+      if (!g.shared.empty() || p.estimate.us < 2 * profile.call_us) continue;
+      const int64_t results_of_warp = nest_facts(program, n).products > 0 ? 512 : 64;
+      int64_t results = 1;
+      for (const NestAxis& a : n.axes) results *= a.reduced ? 1 : a.extent;
+      const double warps = share * profile.cores * profile.gpu.schedulers * 4;
+      parts[i - 1] = std::max<int64_t>(1, int64_t(warps) / ceil_div(results, results_of_warp));
+    }
+  return parts;
 }
 
 }  // namespace rgen::rtile

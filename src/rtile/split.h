@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "rtile/nest.h"
+#include "rtile/rprogram.h"
 
 namespace rgen::rtile {
 
@@ -13,5 +13,10 @@ namespace rgen::rtile {
 /// Pre: the nests are the program's, parts[i] >= 1.
 std::optional<Rewritten> split_reductions(const ir::TensorProgram& program, const std::vector<Nest>& nests,
                                           const std::vector<int64_t>& parts);
+
+/// Parts of each reduction that would give a GPU's schedulers `share` of four warps each, of the size that work goes best with; 1 where the
+/// nest, as `plan` has it, takes less than another launch would. Pre: the plan is of these nests.
+std::vector<int64_t> parts_wanted(const RProgram& plan, const std::vector<Nest>& nests, const ir::TensorProgram& program,
+                                  const hw::Profile& profile, double share);
 
 }  // namespace rgen::rtile

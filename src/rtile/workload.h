@@ -2,23 +2,20 @@
 // tile at every depth of the loops, and what must cross each level because it does not fit.
 #pragma once
 #include "rtile/nest_facts.h"
+#include "rtile/residence.h"
 
 namespace rgen::rtile {
 
 /// What planning knows beside the nest itself.
-struct PlanContext {
+struct PlanContext : Residence {
   const ir::TensorProgram& program;
   const hw::Profile& profile;
-  int threads = 1;                ///< workers the nest may use
-  int sharers = 1;                ///< workers active at once (a fused group's nests run inside its tasks)
-  std::vector<int> home;          ///< per tensor: memory level (index into Profile::levels) where it waits between uses
-  std::vector<bool> prepackable;  ///< per tensor: a constant read in one place only
-  int breadth = 1;                ///< ConstructOptions::breadth
-  int register_tiles = 6;         ///< that go on to loops and placement
-  int64_t warps = 0;              ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
-  /// The share of what waits in memory that is not in the last cache between calls: of what is read, that also while streaming stores
-  /// keep the results out of it, and of what is written.
-  double missing = 1, missing_beside_streams = 1, missing_results = 1;
+  int threads = 1;                     ///< workers the nest may use
+  int sharers = 1;                     ///< workers active at once (a fused group's nests run inside its tasks)
+  std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
+  int breadth = 1;                     ///< ConstructOptions::breadth
+  int register_tiles = 6;              ///< that go on to loops and placement
+  int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a

@@ -1,0 +1,24 @@
+// Where tensors wait between calls in the steady state: the same buffers, called again and again.
+#pragma once
+#include <vector>
+
+#include "hwmodel/profile.h"
+#include "rtile/nest.h"
+
+namespace rgen::rtile {
+
+struct Residence {
+  std::vector<int> home;  ///< per tensor: memory level (index into Profile::levels) where it waits between uses
+  /// The share of what waits in memory that is not in the last cache between calls: of what is read, that also while streaming stores
+  /// keep the results out of it, and of what is written.
+  double missing = 1, missing_beside_streams = 1, missing_results = 1;
+};
+/// Buffers that fit a level together stay there. Pre: `nests` are the program's.
+Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, int threads);
+
+/// The level half of which holds what a tile works on: the other half is for what passes by.
+int near_level(const hw::Profile& profile, double bytes);
+
+double tensor_bytes(const ir::Tensor& tensor);
+
+}  // namespace rgen::rtile
