@@ -266,7 +266,8 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
     line() << (o.primitive == "block_sync" ? "__syncthreads();\n" : "__syncwarp();\n");
     return true;
   }
-  if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait" || o.primitive == "barrier_release" || o.primitive == "bulk_copy_all") {
+  if (o.primitive == "cp_wait" || o.primitive == "wgmma_wait" || o.primitive == "barrier_release" || o.primitive == "bulk_copy_all" ||
+      o.primitive.starts_with("registers_")) {
     used.insert(o.primitive);  // the number is a template's argument
     line() << o.primitive << "<" << args[0] << ">(";
     for (size_t i = 1; i < args.size(); ++i) out_ << (i > 1 ? ", " : "") << args[i];
@@ -336,6 +337,7 @@ void Printer::stmt(const For& f) {
     const std::string times = f.step == 1 ? "" : " * " + step;
     begin = (begin == "0" ? "" : begin + " + ") + by + times, step = of + times;
   }
+  if (f.rolled) out_ << "#pragma unroll 1\n";
   line() << "for (" << dialect_.integer << " " << v << " = " << begin << "; " << v << " < " << print(f.end) << "; "
          << (step == "1" ? "++" + v : v + " += " + step) << ") {\n";
   outermost_ = false;
@@ -367,6 +369,9 @@ void Printer::stmt(const LetInt& l) {
       break;
     case LetInt::Op::max:
       value = grouped(a) + " > " + grouped(b) + " ? " + a + " : " + b;
+      break;
+    case LetInt::Op::uniform:
+      value = "__shfl_sync(0xffffffffu, " + a + ", 0)";
       break;
     case LetInt::Op::exclusive_or:
       value = grouped(a) + " ^ " + grouped(b);

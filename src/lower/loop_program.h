@@ -83,13 +83,15 @@ struct For {
   Int begin, end;
   int64_t step;
   std::shared_ptr<Body> body;
+  bool rolled = false;  ///< not to be unrolled by the compiler
 };
 struct If {
   std::vector<Int> all_nonnegative;
   std::shared_ptr<Body> then, otherwise;
 };
 struct LetInt {
-  enum class Op : uint8_t { value, min, max, floor_div, floor_mod, exclusive_or } op;  ///< the last of operands >= 0
+  /// exclusive_or: of operands >= 0. uniform: `a`, which is the same in all lanes of a warp, as the compiler cannot see for itself.
+  enum class Op : uint8_t { value, min, max, floor_div, floor_mod, exclusive_or, uniform } op;
   int var;
   Int a, b;
 };

@@ -318,6 +318,7 @@ class Machine {
     int64_t x = a;
     switch (l->op) {
       case LetInt::Op::value:
+      case LetInt::Op::uniform:
         break;
       case LetInt::Op::min:
         x = std::min(a, b);

@@ -4,6 +4,7 @@
 // the stages of the next are filled while the sums of the last leave. What was packed comes in bulk, one thread asking for it, and in a
 // cluster half of it for the neighbour too.
 #include "lower/staged.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 
@@ -31,8 +32,11 @@ class SpecialisedLowering : StagedBlock {
     barriers_ = shared("barriers", DType::u8, memory_.barriers, 2 * s_.stages * kBarrier);
     make_barriers();
     turns_ = quotient("turns", Int(c_.plan.tasks() - 1 + s_.grid) - block_, s_.grid);
+    // roles in which lanes might differ, for all that the compiler knows, would serialise the products
+    const int warp = b_.variable("warp", 0, s_.warps() + s_.producers() - 1);
+    put({LetInt{LetInt::Op::uniform, warp, quotient("own_warp", thread_, 32), Int(0)}});
     choose(
-        {Int(32 * s_.warps() - 1) - thread_}, [&] { consume(); }, [&] { produce(); });
+        {Int(s_.warps() - 1) - Int::var(warp)}, [&] { consume(Int::var(warp)); }, [&] { produce(); });
     if (s_.cluster > 1) effect("cluster_sync");  // a block's memory lives as long as its neighbour may write there
     return b_.proc(std::move(p));
   }
@@ -72,21 +76,35 @@ class SpecialisedLowering : StagedBlock {
     loop(turn, turns_, [&] { at(Int::var(turn)); });
   }
 
-  void consume() {
-    place_warp(quotient("warp", within("consumer", thread_, 32 * s_.warps()), 32));
+  /// A block of three groups begins with 168 registers a thread. Where sums and epilogue need more, those who copy leave them some, if
+  /// their addresses allow it. (3 · 168 = 56 + 2 · 224; setmaxnreg)
+  void share_registers(const char* primitive, int64_t registers) {
+    const auto guards = rtile::guarded_dims(c_.program, operand(c_.plan.operand_a).access, c_.nest.full_extents()).size();
+    const int64_t multiplying = 16 * row_tiles() * column_tiles() + 48,
+                  copying = 24 + block_rows_ * kPieces / copiers_ * int64_t(2 + guards);
+    if (s_.threads() == 3 * 128 && c_.plan.estimate.resident == 1 && multiplying > 168 && copying <= 56)
+      effect(primitive, {Int(registers)});
+  }
+
+  void consume(const Int& warp) {
+    share_registers("registers_raise", 224);
+    place_warp(within("consumer", warp, s_.warps()));
     const int sums =
         shared("rows", integer() ? DType::s32 : DType::f32, memory_.rows, memory_.bytes - memory_.rows, warp_ * rtile::kFragmentTile);
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(0), Int(integer())});
     walk([&](const Int& before) {
       zero_sums();
       const int round = b_.variable("round", 0, rounds_ - 1);
-      loop(round, rounds_, [&] {
-        const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
-        effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
-        multiply(use * memory_.stage);
-        effect("wgmma_wait", {Int(1)});  // the products of the round before are done
-        when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
-      });
+      loop(
+          round, rounds_,
+          [&] {
+            const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
+            effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
+            multiply(use * memory_.stage);
+            effect("wgmma_wait", {Int(1)});  // the products of the round before are done
+            when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
+          },
+          true);  // unrolled, sums would change registers between products
       effect("wgmma_wait", {Int(0)});
       release(before + Int(rounds_ - 1));
       settle();
@@ -110,6 +128,7 @@ class SpecialisedLowering : StagedBlock {
   }
 
   void produce() {
+    share_registers("registers_lower", 56);
     place_copier(within("copier", thread_ - Int(32 * s_.warps()), copiers_));
     const int64_t lag = s_.lag();
     walk([&](const Int& before) {

@@ -78,10 +78,10 @@ class StagedBlock {
     choose(std::move(conditions), inside, [] {});
   }
   template <class F>
-  void loop(int var, const Int& count, F&& inside) {
+  void loop(int var, const Int& count, F&& inside, bool rolled = false) {
     auto inner = std::make_shared<Body>();
     body(*inner, inside);
-    put({For{var, Int(0), count, 1, std::move(inner)}});
+    put({For{var, Int(0), count, 1, std::move(inner), rolled}});
   }
 
   void place(Int task);              ///< the block's place among all

@@ -451,6 +451,11 @@ template <int n>
 inline void wgmma_s8(int* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
   gpu_shim::product_async(gpu_shim::Kind::mma_s8, d, n, a, b, line);
 }
+/// setmaxnreg: registers are the compiler's business.
+template <int n>
+inline void registers_lower() {}
+template <int n>
+inline void registers_raise() {}
 /// wgmma.fence.sync.aligned: what it orders, a CPU does in order.
 inline void wgmma_fence() {}
 /// wgmma.commit_group.sync.aligned

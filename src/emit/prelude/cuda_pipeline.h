@@ -83,6 +83,23 @@ INLINE void bulk_copy_all(void* to, const void* from, int bytes, void* b) {
 INLINE void cluster_sync() { asm volatile("barrier.cluster.arrive.release;\n  barrier.cluster.wait.acquire;" ::: "memory"); }
 #endif
 
+//@ registers_lower
+#if defined(__CUDACC__)
+/// From here on a thread of these four warps has n registers: fewer, which others may take.
+template <int n>
+INLINE void registers_lower() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+}
+#endif
+//@ registers_raise
+#if defined(__CUDACC__)
+/// More, once they are there.
+template <int n>
+INLINE void registers_raise() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+#endif
+
 //@ stage_descriptor
 /// A factor staged from p on, `rows` of it in the stage: core matrices of 8 rows of 16 bytes along k, those of neighbouring rows 128 bytes
 /// apart, those of the next 16 bytes of k behind all rows (PTX ISA, "Matrix Descriptor": no swizzle, leading dimension 16 · rows, stride
