@@ -38,6 +38,7 @@ class StagedBlock {
   std::vector<Body*> bodies_;
   Int warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
   Int copier_, row_, piece_;  ///< which of the copying threads this is; the row and the 16 bytes of it that it copies first
+  Int swizzled_;              ///< unit lane: where in the row they go
   int ring_ = -1;
 
   const rtile::Operand& operand(int i) const { return c_.plan.operands[size_t(i)]; }
@@ -103,7 +104,7 @@ class StagedBlock {
   void unravel(const std::vector<int>& axes, Int x, std::vector<Int>& at);
   std::vector<Int> point(const std::vector<int>& axes, const Int& x);
   int64_t points(const std::vector<int>& axes) const;
-  Int lands(int64_t rows, int64_t pass);
+  Int lands(int64_t rows, int64_t pass) const;
   std::vector<Source> gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
   std::vector<Source> panel_pieces(const Addressing& m);
   void leave(const Int& m, int sums, int row, int64_t first_tile, int64_t tiles, const Int& warp_column);

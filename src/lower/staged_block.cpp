@@ -71,6 +71,11 @@ void StagedBlock::place_copier(const Int& copier) {
   copier_ = copier;
   if (!group()) {
     row_ = quotient("row", copier_, kPieces), piece_ = remainder("piece", copier_, kPieces);
+    if (s_.unit != Staging::Unit::lane) return;
+    const Int turn = remainder("turn", quotient("pair", copier_, 2 * kPieces), kPieces);
+    const int swizzled = b_.variable("swizzled", 0, kPieces - 1);
+    put({LetInt{LetInt::Op::exclusive_or, swizzled, piece_, turn}});
+    swizzled_ = Int::var(swizzled);
     return;
   }
   piece_ = remainder("piece", quotient("eight", copier_, 8), kPieces);
@@ -107,19 +112,15 @@ int64_t StagedBlock::points(const std::vector<int>& axes) const {
 ///   lie
 ///          in different banks (PTX ISA, "Shared Memory Matrix Layout");
 ///   group: first all rows' first pieces, as wgmma takes them.
-Int StagedBlock::lands(int64_t rows, int64_t pass) {
+Int StagedBlock::lands(int64_t rows, int64_t pass) const {
   const int64_t at_once = copiers_ / kPieces;
   switch (s_.unit) {
     case Staging::Unit::warp:
       break;
     case Staging::Unit::group:
       return piece_ * (rows * kPiece) + row_ * kPiece + Int(pass * at_once * kPiece);
-    case Staging::Unit::lane: {
-      const Int turn = remainder("turn", quotient("pair", copier_, 2 * kPieces), kPieces);
-      const int at = b_.variable("swizzled", 0, kPieces - 1);
-      put({LetInt{LetInt::Op::exclusive_or, at, piece_, turn}});
-      return row_ * kRowBytes + Int::var(at, kPiece) + Int(pass * at_once * kRowBytes);
-    }
+    case Staging::Unit::lane:
+      return row_ * kRowBytes + swizzled_ * kPiece + Int(pass * at_once * kRowBytes);
   }
   return copier_ * kPiece + Int(pass * at_once * kRowBytes);
 }

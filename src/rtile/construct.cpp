@@ -392,7 +392,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   }
   const size_t keep = size_t(std::max(1, options.top_k));
   if (all.size() > keep) all.resize(keep);
-  for (Candidate& c : all) std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); })->describe(c);
+  for (Candidate& c : all) maker(c)->describe(c);
   return all;
 }
 

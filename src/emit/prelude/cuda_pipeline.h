@@ -1,10 +1,6 @@
 // Products of four warps straight from shared memory (wgmma), and the pipeline that feeds them on compute capability 9.0: barriers that
 // count arrivals and bytes (mbarrier), copies that one thread asks for (cp.async.bulk), also for all blocks of a cluster.
 
-//@ shared_address
-#if defined(__CUDACC__)
-INLINE vu shared_address(const void* p) { return (vu)__cvta_generic_to_shared(p); }
-#endif
 //@ barrier_init
 #if defined(__CUDACC__)
 /// 8 bytes of shared memory become a barrier; each of its phases completes with so many arrivals, and the bytes that these expect.
@@ -106,7 +102,7 @@ INLINE void registers_raise() {
 /// 128).
 INLINE uint64_t stage_descriptor(const void* p, int rows) {
 #if defined(__CUDACC__)
-  const vu at = (vu)__cvta_generic_to_shared(p);
+  const vu at = shared_address(p);
 #else
   const vu at = (vu)((const unsigned char*)p - shared_base());
 #endif

@@ -177,12 +177,16 @@ INLINE void fragment_store_f32(const vf* c, vf* p) {
   for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
   __syncwarp();
 }
+//@ shared_address
+#if defined(__CUDACC__)
+/// Where p is in shared memory.
+INLINE vu shared_address(const void* p) { return (vu)__cvta_generic_to_shared(p); }
+#endif
 //@ cp16
 #if defined(__CUDACC__)
 /// 16 bytes into shared memory, asynchronously and past the first-level cache; all 0 unless `bytes` is 16. Addresses are multiples of 16.
 INLINE void cp16(void* to, const void* from, int bytes = 16) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((vu)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
-               : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 #endif
 //@ cp_commit
