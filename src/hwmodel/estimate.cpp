@@ -38,12 +38,12 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   for (const auto& [name, count] : w.functions) vector_ns += count * p.cost(name) / p.ghz;
   const double loads = w.loads / (p.load_ports * p.ghz), stores = w.stores / (p.store_ports * p.ghz);
   const double issue = w.instructions / (p.issue_width * p.ghz);
-  // resources used near their limits at the same time get in each other's way: a smooth maximum (two of equal length: +19 %; a GPU's many
-  // warps: +12 %)
-  const double power = p.kind == Profile::Kind::gpu ? 6 : 4;
+  // resources used near their limits at the same time get in each other's way: a smooth maximum, of fourth powers (two of equal length:
+  // +19 %), or of sixth powers with a GPU's many warps (+12 %)
+  const bool gpu = p.kind == Profile::Kind::gpu;
   double sum = 0;
-  for (double t : {vector_ns, loads, stores, issue, chain_ns}) sum += std::pow(t, power);
-  return std::pow(sum, 1 / power);
+  for (double t : {vector_ns, loads, stores, issue, chain_ns}) sum += t * t * t * t * (gpu ? t * t : 1);
+  return std::sqrt(gpu ? std::cbrt(sum) : std::sqrt(sum));
 }
 
 /// The longest of computing and the levels, of each what its coefficient lets overlap with the rest; and the sum of what it does not.
@@ -123,7 +123,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
     const double from_l2 = x.asynchronous ? 1 : std::min(1.0, x.block_read_bytes / std::max(1.0, near_bytes));
     const double from_dram = std::min(1.0, x.dram_read_bytes / std::max(1.0, blocks * x.block_read_bytes));
     const double in_round = std::max(1.0, x.task.loads / x.rounds);
-    const auto any = [&](double share) { return share < 1 ? 1 - std::pow(1 - share, in_round) : 1; };
+    const auto any = [&](double share) { return share <= 0 || share >= 1 ? share : 1 - std::pow(1 - share, in_round); };
     const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
     const double issued = issue_ns(x.task, p, 0);
     const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);

@@ -42,14 +42,15 @@ void Planner::deal_out(NestPlan& p, const std::vector<int>& order) {
   }
 }
 
-void Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const {
-  p.block_rows = block_rows;
-  p.block_tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
+bool Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const {
   const size_t axes = p.parallel.size();
-  if (p.block_rows > 1 && (axes < 2 || p.block_tasks % p.block_rows || p.parallel[axes - 2].parts % p.block_rows ||
-                           p.parallel[axes - 1].parts % (p.block_tasks / p.block_rows)))
-    p.block_rows = 1;
+  const int tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
+  if (block_rows > 1 &&
+      (axes < 2 || tasks % block_rows || p.parallel[axes - 2].parts % block_rows || p.parallel[axes - 1].parts % (tasks / block_rows)))
+    return false;
+  p.block_tasks = tasks, p.block_rows = block_rows;
   p.estimate = hw::estimate(tile.launch(p), c_.profile);
+  return true;
 }
 
 void Planner::enumerate_launches(const NestPlan& base) {
@@ -61,10 +62,8 @@ void Planner::enumerate_launches(const NestPlan& base) {
     for (int warps : {1, 2, 4, 8, 16}) {
       if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
       if (shared_bytes(base) * warps > kStaticShared) break;
-      for (int rows : {1, 2, 4}) {
-        launch(p, tile, warps, rows);
-        if (p.block_rows == rows) plans_.push_back(p);
-      }
+      for (int rows : {1, 2, 4})
+        if (launch(p, tile, warps, rows)) plans_.push_back(p);
       if (p.tasks() <= warps) break;
     }
   }
@@ -143,7 +142,7 @@ void Planner::enumerate_loops(const NestPlan& tile) {
         if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
         finish(std::move(p));
       }
-  std::stable_sort(plans_.begin() + std::ptrdiff_t(before), plans_.end(), faster);
+  keep_fastest(before, plans_.size());
   const size_t kept = std::min<size_t>(plans_.size(), before + kLoops * size_t(c_.breadth));
   for (size_t i = before; i < kept; ++i)
     for (size_t k = 1; k < splits.size(); ++k) {

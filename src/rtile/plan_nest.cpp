@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "rtile/layout.h"
@@ -55,9 +56,18 @@ std::vector<NestPlan> Planner::run(int keep) {
   if (tiles_.size() > most) tiles_.resize(most);
   for (const Scored& t : tiles_)
     if (t.us <= slowest || &t == &tiles_.front()) enumerate_loops(t.plan);
-  std::stable_sort(plans_.begin(), plans_.end(), faster);
-  if (int(plans_.size()) > keep) plans_.resize(size_t(keep));
+  keep_fastest(0, size_t(keep));
   return std::move(plans_);
+}
+
+void Planner::keep_fastest(size_t first, size_t keep) {
+  std::vector<size_t> order(plans_.size() - first);
+  std::iota(order.begin(), order.end(), first);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plans_[a].estimate.us < plans_[b].estimate.us; });
+  std::vector<NestPlan> kept;
+  for (size_t i = 0; i < std::min(keep, order.size()); ++i) kept.push_back(std::move(plans_[order[i]]));
+  plans_.resize(first);
+  std::move(kept.begin(), kept.end(), std::back_inserter(plans_));
 }
 
 int64_t Planner::reuse(const NestPlan& p, size_t operand) const {

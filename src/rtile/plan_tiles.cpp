@@ -109,8 +109,7 @@ void Planner::score(NestPlan& p) {
     GpuTile tile(nest_, facts_, p, c_);
     launch(p, tile, 4, 1);
     us = p.estimate.us;
-    launch(p, tile, 8, 2);
-    us = std::min(us, p.estimate.us);
+    if (launch(p, tile, 8, 2) || launch(p, tile, 8, 1)) us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
     const auto timed = [&](const std::vector<int>& order) {

@@ -44,7 +44,8 @@ class Planner {
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
   bool reduced(int a) const { return nest_.axes[size_t(a)].reduced; }
   int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
-  static bool faster(const NestPlan& a, const NestPlan& b) { return a.estimate.us < b.estimate.us; }
+  /// Of plans_ from `first` on: `keep` of them, fastest first.
+  void keep_fastest(size_t first, size_t keep);
 
   // ---- vector axis, form, placement ----
   std::vector<Start> starts() const;
@@ -114,8 +115,8 @@ class Planner {
   // ---- launches of a GPU ----
   /// On a GPU every tile is a task, in the order of the axes.
   static void deal_out(NestPlan& p, const std::vector<int>& order);
-  /// Blocks of neighbouring tasks; of one row where such a rectangle does not come out even.
-  void launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
+  /// Blocks of neighbouring tasks, a rectangle of them. False: such rectangles do not come out even.
+  bool launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
   void enumerate_launches(const NestPlan& base);
   /// Of a nest that is part of a warp's task: loops over its blocks, and no others.
   void enumerate_in_warp(const NestPlan& base);
