@@ -63,7 +63,7 @@ void Planner::enumerate_launches(const NestPlan& base) {
       if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
       if (shared_bytes(base) * warps > kStaticShared) break;
       for (int rows : {1, 2, 4})
-        if (launch(p, tile, warps, rows)) plans_.push_back(p);
+        if (launch(p, tile, warps, rows)) offer(p);
       if (p.tasks() <= warps) break;
     }
   }
@@ -80,7 +80,7 @@ void Planner::enumerate_in_warp(const NestPlan& base) {
   NestPlan p = base;
   for (const auto& order : loop_orders(base)) {
     time_in_warp(p, order);
-    plans_.push_back(p);
+    offer(p);
   }
 }
 

@@ -21,9 +21,10 @@ std::vector<int> outputs(const Nest& nest) {
 
 }  // namespace
 
-Planner::Planner(const Nest& nest, const PlanContext& c)
+Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
     : nest_(nest),
       c_(c),
+      keep_(size_t(keep)),
       facts_(nest_facts(c.program, nest)),
       n_(int(nest.axes.size())),
       outputs_(outputs(nest)),
@@ -40,7 +41,7 @@ Planner::Planner(const Nest& nest, const PlanContext& c)
   if (!fma_) throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");
 }
 
-std::vector<NestPlan> Planner::run(int keep) {
+std::vector<NestPlan> Planner::run() {
   for (const Start& s : starts()) enumerate_tiles(s);
   if (tiles_.empty() && plans_.empty())
     throw Error(ErrorCode::does_not_fit,
@@ -56,8 +57,16 @@ std::vector<NestPlan> Planner::run(int keep) {
   if (tiles_.size() > most) tiles_.resize(most);
   for (const Scored& t : tiles_)
     if (t.us <= slowest || &t == &tiles_.front()) enumerate_loops(t.plan);
-  keep_fastest(0, size_t(keep));
+  keep_fastest(0, keep_);
   return std::move(plans_);
+}
+
+void Planner::offer(const NestPlan& p) {
+  const auto at =
+      std::upper_bound(plans_.begin(), plans_.end(), p.estimate.us, [](double us, const NestPlan& q) { return us < q.estimate.us; });
+  if (at == plans_.end() && plans_.size() >= keep_) return;
+  plans_.insert(at, p);
+  if (plans_.size() > keep_) plans_.pop_back();
 }
 
 void Planner::keep_fastest(size_t first, size_t keep) {
@@ -107,6 +116,6 @@ void Planner::prefer_reuse() {
   for (Ranked& r : all) tiles_.push_back(std::move(r.tile));
 }
 
-std::vector<NestPlan> plan_nest(const Nest& nest, const PlanContext& context, int keep) { return Planner(nest, context).run(keep); }
+std::vector<NestPlan> plan_nest(const Nest& nest, const PlanContext& context, int keep) { return Planner(nest, context, keep).run(); }
 
 }  // namespace rgen::rtile

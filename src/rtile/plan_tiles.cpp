@@ -31,7 +31,7 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
 
 void Planner::enumerate_tiles(const Start& s) {
   if (s.plan.form == AtomForm::staged) {
-    for (NestPlan& p : plan_staged(nest_, facts_, s.plan, c_)) plans_.push_back(std::move(p));
+    for (const NestPlan& p : plan_staged(nest_, facts_, s.plan, c_)) offer(p);
     return;
   }
   const int vec = s.plan.vec;

@@ -10,8 +10,9 @@ namespace rgen::rtile {
 
 class Planner {
  public:
-  Planner(const Nest& nest, const PlanContext& c);
-  std::vector<NestPlan> run(int keep);
+  /// Pre: keep > 0, of the plans.
+  Planner(const Nest& nest, const PlanContext& c, int keep);
+  std::vector<NestPlan> run();
 
  private:
   static constexpr size_t kLoops = 4;
@@ -29,6 +30,7 @@ class Planner {
 
   const Nest& nest_;
   const PlanContext& c_;
+  const size_t keep_;
   const NestFacts facts_;
   const int n_;
   const std::vector<int> outputs_;                ///< axes that are not reduced
@@ -44,6 +46,8 @@ class Planner {
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
   bool reduced(int a) const { return nest_.axes[size_t(a)].reduced; }
   int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
+  /// On a GPU plans_ are sorted, the fastest that there will be, from the start: there is one of every launch.
+  void offer(const NestPlan& p);
   /// Of plans_ from `first` on: `keep` of them, fastest first.
   void keep_fastest(size_t first, size_t keep);
 
