@@ -81,6 +81,7 @@ class Tile {
   std::vector<Pending> pending_;
   int64_t copies_ = 1;
   bool finishing_ = false;  ///< past the loops of the reduced axes
+  std::vector<Int> known_;  ///< not negative where code is emitted now: bounds of the loops and branches around it
 
   // ---- points ----
   bool is_output(int a) const { return !c_.nest.axes[size_t(a)].reduced; }
@@ -94,6 +95,11 @@ class Tile {
   void effect(std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), -1, false, std::move(args)}}); }
   int define_reg(size_t depth, const std::string& name, bool integer, std::string primitive, std::vector<Arg> args);
   void assign(int r, std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), r, true, std::move(args)}}); }
+
+  /// Builder::range, in a tile of this size, which ends inside of the axis.
+  std::pair<int64_t, int64_t> range(const Int& i) const;
+  /// Not negative, as far as can be told.
+  bool holds(const Int& i) const;
 
   /// The outermost scope in which all variables of the expression are known.
   size_t depth_of(const Int& i) const;
@@ -130,6 +136,10 @@ class Tile {
   Int affine(const ir::Index& i);
 
   Value load(const Access& a);
+  /// The load of one that is not transposed, where nothing of it is outside.
+  Op unguarded(const Operand& o, const Addressing& m);
+  Value load_inside(const Operand& o, const Addressing& m);
+  int lanes() const { return vec_reduced_ ? (active_ ? active_ : W_) : point_->lanes; }
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
   void fetch_ahead(const Operand& o, const Address& where);
@@ -138,17 +148,16 @@ class Tile {
   int64_t uses(const Access& x) const;
 
   /// Indices with floors: scalar code, the address computed by integer lets.
-  Value load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer);
+  Value load_quasi(const Access& a, const Addressing& m);
 
   /// `fill`, or the primitive's result where all conditions hold.
   Value conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill);
 
-  Value load_guarded(const Access& a, const Addressing& m, const std::vector<int>& guards, const std::string& family,
-                     const std::string& type, bool integer, int64_t stride, int lanes);
+  Value load_guarded(const Operand& o, const Addressing& m, const std::vector<int>& guards);
   Int chosen(LetInt::Op op, const Int& x, const Int& y);
 
   /// W vectors along the axis that is contiguous in memory, transposed in registers into vectors along the vector axis.
-  Value load_transposed(const Operand& o, const Addressing& m, const std::string& family, const std::string& type, bool integer, int lanes);
+  Value load_transposed(const Operand& o, const Addressing& m);
 
   Value eval(const ExprPtr& e);
   static bool literal_type(const Value& v, const Value&) { return std::holds_alternative<double>(v.arg); }
@@ -187,6 +196,8 @@ class Tile {
   // ---- steps that read padding ----
   /// [begin, end) of a loop over taps, without those of which no point of the tile reads inside.
   std::pair<Int, Int> inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end);
+  /// The first and the last place of the tile along the taps' output axis.
+  std::pair<Int, Int> places(const rtile::PaddedTaps& t) const;
   /// Points that read outside at the current step, by number: wherever the tile is, or at the first (the last) places of the axis; and
   /// the index that decides for all of them.
   struct Outside {

@@ -19,6 +19,25 @@ Int Tile::start(int a, bool tile_local) const {
   return i;
 }
 
+std::pair<int64_t, int64_t> Tile::range(const Int& i) const {
+  auto [lo, hi] = b_.range(i);
+  for (int a = 0; a < n_axes_; ++a) {
+    const int v = params_.start[size_t(a)];
+    if (!is_output(a) || v < 0) continue;
+    const int64_t unit = c_.plan.tile[size_t(a)].unit;
+    const int64_t covered = (v_.size[size_t(a)] - 1) * unit + (a == c_.plan.vec ? v_.tail : unit);
+    const int64_t excess = std::max<int64_t>(0, b_.program.variables[size_t(v)].hi - (c_.nest.axes[size_t(a)].extent - covered));
+    for (const auto& [x, k] : i.terms)
+      if (x == v) (k > 0 ? hi : lo) -= k * excess;
+  }
+  return {lo, hi};
+}
+
+bool Tile::holds(const Int& i) const {
+  return range(i).first >= 0 ||
+         std::any_of(known_.begin(), known_.end(), [&](const Int& k) { return k.terms == i.terms && k.constant <= i.constant; });
+}
+
 Int Tile::offset_of(const Addressing& m) const {
   Int i(m.constant);
   for (int a = 0; a < n_axes_; ++a) {
@@ -59,27 +78,31 @@ Value Tile::load(const Access& a) {
   const int number = rtile::find_operand(c_.plan.operands, a);
   const Operand& o = c_.plan.operands[size_t(number)];
   const Addressing& m = c_.addressing[size_t(number)];
-  const ir::Tensor& t = c_.program[a.tensor];
-  const bool integer = !is_float(t.dtype);
-  const std::string family = integer ? "vi_" : "vf_", type = lower_case(t.dtype);
-  const std::string hint = t.name;
-  if (!rtile::is_affine(a.index)) return load_quasi(a, m, family, type, integer);
+  if (!rtile::is_affine(a.index)) return load_quasi(a, m);
+  if (v_.guarded && o.placement == Placement::direct)
+    if (const auto guards = rtile::guarded_dims(c_.program, a, c_.nest.full_extents()); !guards.empty()) return load_guarded(o, m, guards);
+  return load_inside(o, m);
+}
+
+Op Tile::unguarded(const Operand& o, const Addressing& m) {
+  const ir::Tensor& t = c_.program[o.access.tensor];
+  const bool whole = lanes() == W_ || m.padded;
+  const std::string family = is_float(t.dtype) ? "vf_" : "vi_", type = lower_case(t.dtype);
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
-  const int lanes = vec_reduced_ ? (active_ ? active_ : W_) : point_->lanes;
-  const std::vector<int> guards = v_.guarded && o.placement != Placement::box && o.placement != Placement::prepack
-                                      ? rtile::guarded_dims(c_.program, a, c_.nest.full_extents())
-                                      : std::vector<int>{};
-  if (!guards.empty()) return load_guarded(a, m, guards, family, type, integer, stride, lanes);
-  if (o.transposed) return load_transposed(o, m, family, type, integer, lanes);
-  const Address where = address(m, t.name);
-  if (stride == 0) return pure(family + "bcast_" + type, integer, {where}, hint);
-  const bool whole = lanes == W_ || m.padded;
-  if (stride == 1) {
-    return whole ? shared_load(o, family + "load_" + type, integer, {where}, hint)
-                 : shared_load(o, family + "load_" + type + "_n", integer, {where, Int(lanes)}, hint);
-  }
-  return whole ? pure(family + "gather_" + type, integer, {where, Int(stride)}, hint)
-               : pure(family + "gather_" + type + "_n", integer, {where, Int(stride), Int(lanes)}, hint);
+  std::vector<Arg> args{address(m, t.name)};
+  if (stride == 0) return {family + "bcast_" + type, -1, false, std::move(args)};
+  if (stride != 1) args.push_back(Int(stride));
+  if (!whole) args.push_back(Int(lanes()));
+  return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
+}
+
+Value Tile::load_inside(const Operand& o, const Addressing& m) {
+  if (o.transposed) return load_transposed(o, m);
+  const ir::Tensor& t = c_.program[o.access.tensor];
+  Op load = unguarded(o, m);
+  const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
+  return vector ? shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name)
+                : pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
 }
 
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
@@ -109,7 +132,9 @@ int64_t Tile::uses(const Access& x) const {
   return uses;
 }
 
-Value Tile::load_quasi(const Access& a, const Addressing& m, const std::string& family, const std::string& type, bool integer) {
+Value Tile::load_quasi(const Access& a, const Addressing& m) {
+  const ir::Tensor& tensor = c_.program[a.tensor];
+  const bool integer = !is_float(tensor.dtype);
   const Location& at = c_.location.at(a.tensor);
   std::vector<Int> conditions;
   Int offset(0);
@@ -120,24 +145,20 @@ Value Tile::load_quasi(const Access& a, const Addressing& m, const std::string& 
         if (c_.origin[size_t(t.axis)] >= 0) i = i - Int::var(c_.origin[size_t(t.axis)], t.coef);
     offset = offset + i * at.strides[d];
     if (a.out_of_bounds) {
-      const int64_t extent = c_.program[a.tensor].shape[d].value();
-      const auto [lo, hi] = b_.range(i);
-      if (lo < 0) conditions.push_back(i);
-      if (hi >= extent) conditions.push_back(Int(extent - 1) - i);
+      conditions.push_back(i);
+      conditions.push_back(Int(tensor.shape[d].value() - 1) - i);
     }
   }
-  const int p = b_.pointer(m.buffer, c_.program[a.tensor].name);
+  const int p = b_.pointer(m.buffer, tensor.name);
   scopes_[0].body.push_back({LetPtr{p, Int(0)}});
-  return conditional(conditions, family + "bcast_" + type, {Address{p, offset}}, integer, a.out_of_bounds.value_or(0));
+  return conditional(std::move(conditions), (integer ? "vi_bcast_" : "vf_bcast_") + lower_case(tensor.dtype), {Address{p, offset}}, integer,
+                     a.out_of_bounds.value_or(0));
 }
 
 Value Tile::conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill) {
   const int r = b_.reg("x", integer);
-  bool never = false;
-  std::erase_if(conditions, [&](const Int& i) {
-    never |= i.is_const() && i.constant < 0;
-    return i.is_const();
-  });
+  const bool never = std::any_of(conditions.begin(), conditions.end(), [&](const Int& i) { return range(i).second < 0; });
+  std::erase_if(conditions, [&](const Int& i) { return holds(i); });
   if (never) return pure(integer ? "vi_set" : "vf_set", integer, {fill}, "c");
   if (conditions.empty()) {
     put({Op{primitive, r, false, std::move(args)}});
@@ -150,15 +171,18 @@ Value Tile::conditional(std::vector<Int> conditions, const std::string& primitiv
   return {Reg{r}, integer};
 }
 
-Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector<int>& guards, const std::string& family,
-                         const std::string& type, bool integer, int64_t stride, int lanes) {
+Value Tile::load_guarded(const Operand& o, const Addressing& m, const std::vector<int>& guards) {
+  const Access& a = o.access;
+  const ir::Tensor& tensor = c_.program[a.tensor];
+  const bool integer = !is_float(tensor.dtype);
+  const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
   std::vector<Int> conditions;
   std::optional<std::pair<Int, Int>> lane_range;
   std::ostringstream key;
-  const Address where = address(m, c_.program[a.tensor].name);
+  const Address where = address(m, tensor.name);
   // two points may share an address though one of them is outside: the indices count, not the address
   key.precision(17);
-  key << "guarded|" << where.pointer << '|' << lanes << '|' << *a.out_of_bounds;
+  key << "guarded|" << where.pointer << '|' << lanes() << '|' << *a.out_of_bounds;
   for (int d : guards) {
     const Int at = affine(a.index[size_t(d)]);
     key << '|' << at.constant;
@@ -170,7 +194,7 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
     if (const auto it = s.values.find(key.str()); it != s.values.end()) return it->second;
   for (int d : guards) {
     const ir::Index& i = a.index[size_t(d)];
-    const int64_t extent = c_.program[a.tensor].shape[size_t(d)].value();
+    const int64_t extent = tensor.shape[size_t(d)].value();
     const Int at = affine(i);
     const int64_t c = vector_code() ? i.coef(vec_) : 0;
     if (c == 0) {
@@ -185,25 +209,27 @@ Value Tile::load_guarded(const Access& a, const Addressing& m, const std::vector
     if (lane_range) lo = chosen(LetInt::Op::max, lo, lane_range->first), hi = chosen(LetInt::Op::min, hi, lane_range->second);
     lane_range = {lo, hi};
   }
-  Value v;
-  const double fill = *a.out_of_bounds;
-  if (stride == 0 && !lane_range) {
-    v = conditional(conditions, family + "bcast_" + type, {where}, integer, fill);
-  } else {
-    Int lo(0), hi(lanes);
-    if (lane_range) lo = lane_range->first, hi = lanes == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes));
-    std::vector<Arg> args{where};
-    if (stride != 1) args.push_back(Int(stride));
-    args.insert(args.end(), {lo, hi, fill});
-    v = conditional(conditions, family + (stride == 1 ? "load_" : "gather_") + type + "_range", std::move(args), integer, fill);
+  if (lane_range && range(lane_range->first).second <= 0 && range(lane_range->second).first >= lanes()) lane_range.reset();
+  const bool always = std::all_of(conditions.begin(), conditions.end(), [&](const Int& i) { return holds(i); });
+  if (always && !lane_range) return load_inside(o, m);
+  Op load = unguarded(o, m);
+  if (lane_range) {
+    const Int hi = lanes() == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes()));
+    load = {(integer ? "vi_" : "vf_") + std::string(stride == 1 ? "load_" : "gather_") + lower_case(tensor.dtype) + "_range",
+            -1,
+            false,
+            {where}};
+    if (stride != 1) load.args.push_back(Int(stride));
+    load.args.insert(load.args.end(), {lane_range->first, hi, *a.out_of_bounds});
   }
+  const Value v = conditional(conditions, load.primitive, std::move(load.args), integer, *a.out_of_bounds);
   scope().values.emplace(key.str(), v);
   return v;
 }
 
 Int Tile::chosen(LetInt::Op op, const Int& x, const Int& y) {
-  const auto [xl, xh] = b_.range(x);
-  const auto [yl, yh] = b_.range(y);
+  const auto [xl, xh] = range(x);
+  const auto [yl, yh] = range(y);
   const bool least = op == LetInt::Op::min;
   if (least ? xh <= yl : xl >= yh) return x;
   if (least ? yh <= xl : yl >= xh) return y;
@@ -212,8 +238,10 @@ Int Tile::chosen(LetInt::Op op, const Int& x, const Int& y) {
   return Int::var(v);
 }
 
-Value Tile::load_transposed(const Operand& o, const Addressing& m, const std::string& family, const std::string& type, bool integer,
-                            int lanes) {
+Value Tile::load_transposed(const Operand& o, const Addressing& m) {
+  const ir::Tensor& tensor = c_.program[o.access.tensor];
+  const bool integer = !is_float(tensor.dtype);
+  const std::string family = integer ? "vi_" : "vf_", type = lower_case(tensor.dtype);
   const int t = o.transpose_axis;
   const int64_t here = point_->offset[size_t(t)], group = here / W_ * W_;
   Point base = *point_;
@@ -222,7 +250,7 @@ Value Tile::load_transposed(const Operand& o, const Addressing& m, const std::st
   point_ = &base;
   const Address where = address(m, c_.program[o.access.tensor].name);
   std::ostringstream key;
-  key << "transposed|" << where.pointer << '+' << where.offset.constant << '|' << lanes;
+  key << "transposed|" << where.pointer << '+' << where.offset.constant << '|' << lanes();
   for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
   Value array;
   bool known = false;
@@ -232,7 +260,7 @@ Value Tile::load_transposed(const Operand& o, const Addressing& m, const std::st
     const int r = b_.reg(c_.program[o.access.tensor].name, integer, W_);
     const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - group);
     for (int l = 0; l < W_; ++l) {
-      if (l >= lanes) {
+      if (l >= lanes()) {
         put({Op{family + "set", r, true, {Reg{r, l}, 0.0}}});
         continue;
       }

@@ -3,9 +3,14 @@
 
 namespace rgen::lower {
 
+std::pair<Int, Int> Tile::places(const rtile::PaddedTaps& t) const {
+  const Int first = start(t.output, false);
+  return {first, first + Int(v_.size[size_t(t.output)] * (t.output == vec_ ? W_ : 1) - 1)};
+}
+
 std::pair<Int, Int> Tile::inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end) {
   // ⌈(−offset − stride·last place) / dilation⌉ … ⌊(extent − 1 − offset − stride·first place) / dilation⌋
-  const Int first = start(t.output, false), last = first + Int(v_.size[size_t(t.output)] * (t.output == vec_ ? W_ : 1) - 1);
+  const auto [first, last] = places(t);
   const Int lo = b_.quotient(scope().body, "l", Int(t.dilation - 1 - t.offset) - last * t.stride, t.dilation);
   const Int hi = b_.quotient(scope().body, "l", Int(t.extent - 1 - t.offset) - first * t.stride, t.dilation) + Int(1);
   return {chosen(LetInt::Op::max, begin, lo), chosen(LetInt::Op::min, end, hi)};
@@ -16,13 +21,13 @@ Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
   for (const Point& p : points_) {
     point_ = &p;
     const Int i = axis_value(t.output) * t.stride + reduced_[size_t(t.reduced)] * t.dilation + Int(t.offset);
-    const auto [lo, hi] = b_.range(i);
+    const auto [lo, hi] = range(i);
     if (hi < 0 || lo >= t.extent) {
       o.always.insert(p.number);
-    } else if (lo < 0) {  // all are out where the last of them is
+    } else if (!holds(i)) {  // all are out where the last of them is
       if (o.front.empty() || i.constant > o.last_front.constant) o.last_front = i;
       o.front.insert(p.number);
-    } else if (hi >= t.extent) {
+    } else if (!holds(Int(t.extent - 1) - i)) {
       if (o.back.empty() || i.constant < o.first_back.constant) o.first_back = i;
       o.back.insert(p.number);
     }
@@ -31,23 +36,23 @@ Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
 }
 
 void Tile::when(std::vector<Int> conditions, const std::function<void()>& then, const std::function<void()>& otherwise) {
-  bool never = false;
-  std::erase_if(conditions, [&](const Int& i) {
-    const auto [lo, hi] = b_.range(i);
-    never |= hi < 0;
-    return lo >= 0;
-  });
+  const bool never = std::any_of(conditions.begin(), conditions.end(), [&](const Int& i) { return range(i).second < 0; });
+  std::erase_if(conditions, [&](const Int& i) { return holds(i); });
   if (never) return otherwise();
   if (conditions.empty()) return then();
-  const auto branch = [&](const std::function<void()>& emit) {
+  const auto branch = [&](const std::vector<Int>& here, const std::function<void()>& emit) {
+    const size_t before = known_.size();
+    known_.insert(known_.end(), here.begin(), here.end());
     scopes_.emplace_back();
     scopes_.back().conditional = true;
     emit();
     auto body = std::make_shared<Body>(std::move(scopes_.back().body));
     scopes_.pop_back();
+    known_.resize(before);
     return body;
   };
-  auto yes = branch(then), no = branch(otherwise);
+  const std::vector<Int> contrary = conditions.size() == 1 ? std::vector<Int>{Int(-1) - conditions[0]} : std::vector<Int>{};
+  auto yes = branch(conditions, then), no = branch(contrary, otherwise);
   put({If{std::move(conditions), std::move(yes), std::move(no)}});
 }
 

@@ -62,12 +62,21 @@ void Tile::reduce(size_t level) {
       left_out_ = before;
     }
   };
-  const auto loop = [&](const Int& begin, const Int& end, int64_t stride, int64_t count, int64_t hi) {
+  const auto loop = [&](const Int& begin, const Int& end, int64_t stride, int64_t count, int64_t hi,
+                        const rtile::PaddedTaps* within = nullptr) {
     const int v = b_.variable(c_.nest.axes[size_t(a)].name, 0, hi);
     auto body = std::make_shared<Body>();
     scopes_.emplace_back();
     scopes_.back().var = v;
+    const size_t before = known_.size();
+    if (within) {
+      const auto [first, last] = places(*within);
+      const Int read = Int::var(v) * within->dilation + Int(within->offset);
+      known_.push_back(last * within->stride + read);
+      known_.push_back(Int(within->extent - 1) - first * within->stride - read);
+    }
     at(Int::var(v), count);
+    known_.resize(before);
     *body = std::move(scopes_.back().body);
     scopes_.pop_back();
     put({For{v, begin, end, stride, std::move(body)}});
@@ -76,7 +85,7 @@ void Tile::reduce(size_t level) {
   if (taps && !by_points) {
     const Int begin = chunked ? Int::var(params_.begin[size_t(a)]) : Int(0), end = chunked ? Int::var(params_.end[size_t(a)]) : Int(extent);
     const auto [from, to] = inside(*taps, begin, end);
-    return loop(from, to, 1, 1, extent - 1);
+    return loop(from, to, 1, 1, extent - 1, taps);
   }
   if (chunked) {  // chunks are multiples of the unrolling but for the last; a unit is never split between chunks
     const Int begin = Int::var(params_.begin[size_t(a)]), end = Int::var(params_.end[size_t(a)]);

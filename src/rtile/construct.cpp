@@ -187,6 +187,18 @@ class Constructor {
     return all;
   }
 
+  /// Products want rows to reuse what they stream; rows alone stay smallest in the nearest cache.
+  bool reused_by_rows(const Group& g) const {
+    for (size_t n = 0; n < g.nests.size(); ++n) {
+      const NestFacts f = nest_facts(program_, g.nests[n]);
+      if (f.products > 0 && std::any_of(f.operands.begin(), f.operands.end(), [&](const NestFacts::OperandFacts& o) {
+            return o.inner && o.coef[size_t(g.shared.back()[n])] == 0;
+          }))
+        return true;
+    }
+    return false;
+  }
+
   /// Fused groups: a tile of the innermost shared axis, one value of the others; the nests are planned inside it.
   std::vector<GroupPlan> fused_plans(const Group& g) {
     if (gpu())
@@ -197,10 +209,9 @@ class Constructor {
     const size_t last = g.shared.size() - 1;
     const int64_t extent = g.nests[0].axes[size_t(g.shared[last][0])].extent;
     std::vector<int64_t> tried;
-    // products want rows to reuse what they stream; rows alone stay smallest in the nearest cache
-    const bool products = std::any_of(g.nests.begin(), g.nests.end(), [&](const Nest& n) { return nest_facts(program_, n).products > 0; });
-    std::vector<int64_t> sizes = products ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16};
-    if (products && profile_.levels.size() > 2) {  // between them: where tile buffers leave the second cache to what is streamed past them
+    const bool reused = reused_by_rows(g);
+    std::vector<int64_t> sizes = reused ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16};
+    if (reused && profile_.levels.size() > 2) {  // between them: where tile buffers leave the second cache to what is streamed past them
       double row_bytes = local_bytes(g);
       for (size_t k = 0; k < g.shared.size(); ++k) row_bytes /= double(g.nests[0].axes[size_t(g.shared[k][0])].extent);
       const auto rows = int64_t(0.25 * double(profile_.levels[1].capacity_bytes) / std::max(1.0, row_bytes));
@@ -259,6 +270,31 @@ class Constructor {
     p.estimate.level_us.back() += us;
   }
 
+  /// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does.
+  double tile_bytes(const Nest& nest, const std::vector<int>& axes, const std::vector<Blocking>& shared) const {
+    std::map<int, std::vector<bool>> walked;  // tensor → shared axes along which it is
+    for (int t : tensors_in_memory(nest)) walked.try_emplace(t, axes.size(), false);
+    const auto see = [&](int tensor, const std::vector<ir::Index>& index) {
+      const auto at = walked.find(tensor);
+      if (at == walked.end()) return;
+      for (size_t k = 0; k < axes.size(); ++k)
+        for (const ir::Index& i : index)
+          if (i.uses(axes[k])) at->second[k] = true;
+    };
+    nest.for_each_statement([&](const Statement& s) {
+      see(s.tensor, s.index);
+      ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index); });
+    });
+    double sum = 0;
+    for (const auto& [tensor, along] : walked) {
+      double bytes = tensor_bytes(program_[tensor]);
+      for (size_t k = 0; k < axes.size(); ++k)
+        if (along[k]) bytes /= double(shared[k].blocks);
+      sum += bytes;
+    }
+    return sum;
+  }
+
   std::optional<GroupPlan> fused_plan(const Group& g, int64_t size) {
     GroupPlan p;
     p.group.local = g.local;
@@ -296,14 +332,9 @@ class Constructor {
           for (const ir::Index& i : o.access.index)
             if (i.uses(axis)) here.prepackable[size_t(o.access.tensor)] = false;
       // what an earlier nest of the tile read or wrote is still near
-      double bytes = 0;
-      nest.for_each_statement([&](const Statement& s) {
-        const auto see = [&](int t) { bytes += tensor_bytes(program_[t]) / double(tiles); };
-        see(s.tensor);
-        ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor); });
-      });
+      const int near = near_level(profile_, tile_bytes(nest, keep, p.shared), 0.8);
       for (size_t t = 0; t < touched.size(); ++t)
-        if (touched[t]) here.home[t] = std::min(here.home[t], near_level(profile_, bytes));
+        if (touched[t]) here.home[t] = std::min(here.home[t], near);
       for (const Ahead& x : ahead)
         if (x.first == n) here.home[size_t(x.tensor)] = 1;
       const NestPlanner::Planned& planned = planned_(nest, keep, here, top_k_);
@@ -311,10 +342,7 @@ class Constructor {
       p.nests.push_back(planned.plans.front());
       for (const Ahead& x : ahead)
         if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, int(p.tasks), p.nests.back());
-      planned.nest.for_each_statement([&](const Statement& s) {
-        touched[size_t(s.tensor)] = true;
-        ir::for_each_access(*s.value, [&](const ir::Access& a) { touched[size_t(a.tensor)] = true; });
-      });
+      for (int t : tensors_in_memory(planned.nest)) touched[size_t(t)] = true;
       p.group.nests.push_back(planned.nest);
     }
     for (const NestPlan& n : p.nests)  // no padded copies inside a tile: their placement is per region
@@ -331,7 +359,7 @@ class Constructor {
 
   /// Roofline: the fastest atoms at full rate on all workers, and compulsory traffic at each level's bandwidth.
   void limit(Candidate& c) const {
-    double compute = 0, bytes = 0;
+    double compute = 0;
     for (const GroupPlan& g : c.program->groups)
       for (size_t n = 0; n < g.nests.size(); ++n) {
         const Nest& nest = g.group.nests[n];
@@ -343,15 +371,19 @@ class Constructor {
         for (const PaddedTaps& t : padded_taps(program_, nest)) points *= t.share(1);
         if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
       }
-    for (int t : program_.inputs) bytes += tensor_bytes(program_[t]);
-    for (int t : program_.outputs) bytes += tensor_bytes(program_[t]);
+    double read = 0, written = 0;
+    for (int t : program_.inputs) read += tensor_bytes(program_[t]);
+    for (int t : program_.outputs) written += tensor_bytes(program_[t]);
     const int workers = std::max(1, std::min(threads_, profile_.cores));
     c.limit_us = compute / workers / 1e3;
     c.limit_bound = "compute";
     const size_t home = residence_.home.empty() ? 0 : size_t(residence_.home[0]);
     for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
-      const double us = (l == home ? residence_.missing : 1) * bytes / workers / profile_.levels[l].read_gbs(workers) / 1e3;
-      if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = profile_.levels[l].name;
+      const hw::MemoryLevel& level = profile_.levels[l];
+      // a cache fetches the lines that are written; past it they may stream to memory
+      const double per_written = l + 1 < profile_.levels.size() ? level.write_gbs(workers) : level.read_gbs(workers);
+      const double us = (l == home ? residence_.missing : 1) * (read / level.read_gbs(workers) + written / per_written) / workers / 1e3;
+      if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
     }
   }
 };

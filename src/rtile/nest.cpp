@@ -1,7 +1,9 @@
 #include "rtile/nest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include "rtile/layout.h"
 
@@ -213,6 +215,17 @@ std::vector<Nest> build_nests(const ir::TensorProgram& program) {
     for (Statement& s : n.outer) s.store = read_elsewhere(s.tensor);
   }
   return nests;
+}
+
+std::vector<int> tensors_in_memory(const Nest& nest) {
+  std::set<int> all, own;
+  nest.for_each_statement([&](const Statement& s) {
+    (s.store ? all : own).insert(s.tensor);
+    ir::for_each_access(*s.value, [&](const Access& a) { all.insert(a.tensor); });
+  });
+  std::vector<int> in_memory;
+  std::set_difference(all.begin(), all.end(), own.begin(), own.end(), std::back_inserter(in_memory));
+  return in_memory;
 }
 
 namespace {

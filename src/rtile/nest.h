@@ -47,6 +47,9 @@ struct Nest {
   }
 };
 
+/// Tensors that the nest reads from memory or writes to it, each once: not what it makes for itself, in registers.
+std::vector<int> tensors_in_memory(const Nest& nest);
+
 /// A program's nests in another form, which needs more tensors than it has itself.
 struct Rewritten {
   std::shared_ptr<const ir::TensorProgram> program;  ///< the given one and further intermediate tensors, which no stage writes

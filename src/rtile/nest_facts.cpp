@@ -150,8 +150,12 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
     auto x = facts_of(program, nest, o.access.tensor, o.access.index);
     x.guards = guarded_dims(program, o.access, nest.full_extents());
     const ir::Tensor& tensor = program[o.access.tensor];
-    if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1)
-      x.box_coef = linearise(o.access.index, box_layout(tensor, o.access.index, nest.full_extents()).strides, int(nest.axes.size())).coef;
+    if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1) {
+      const BoxLayout box = box_layout(tensor, o.access.index, nest.full_extents());
+      x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
+      x.box_row = box.inner * box.count[box.run], x.box_rows = 1;
+      for (size_t d = 0; d < box.run; ++d) x.box_rows *= box.count[d];
+    }
     bool inner = false;
     for (const Statement& s : nest.inner)
       ir::for_each_access(*s.value, [&](const ir::Access& a) { inner |= a.tensor == o.access.tensor && a.index == o.access.index; });

@@ -16,6 +16,7 @@ struct NestFacts {
     bool affine = true;
     std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
     std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
+    int64_t box_rows = 0, box_row = 0;           ///< ... which has so many rows, of so many elements
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
     struct Walk {
       size_t dimension, axis;

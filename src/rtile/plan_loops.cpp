@@ -245,7 +245,7 @@ bool Planner::streams(const NestPlan& p) const {
 void Planner::finish(NestPlan p) {
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
-  const bool by_memory = contraction_ ? p.estimate.bound == c_.profile.levels.back().name : p.estimate.level_us.back() > 0;
+  const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);
   if (by_memory && streams(p)) {
     p.stream = true;
     hw::Estimate streamed = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);

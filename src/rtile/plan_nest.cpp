@@ -31,8 +31,8 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
       contraction_(contraction(nest)),
       alone_(c) {
   alone_.threads = 1, alone_.sharers = 1;
-  if (contraction_) std::fill(alone_.home.begin(), alone_.home.end(), 0);  // loops bring its operands near; others' pass by once
-  if (!gpu()) {  // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
+  alone_.near = contraction_.has_value();  // loops bring its operands near; others' pass by once
+  if (!gpu()) {                            // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
     auto taps = padded_taps(c.program, nest);
     if (!taps.empty()) taps_ = std::make_shared<const std::vector<PaddedTaps>>(std::move(taps));
   }
@@ -52,11 +52,17 @@ std::vector<NestPlan> Planner::run() {
   // the register tiles that compute fastest go on to loops and placement
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
   if (contraction_ && !gpu()) prefer_reuse();
-  const double slowest = tiles_.empty() ? 0 : tiles_.front().us * limit();
-  const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);  // a GPU's tiles have few loops to go with
-  if (tiles_.size() > most) tiles_.resize(most);
-  for (const Scored& t : tiles_)
-    if (t.us <= slowest || &t == &tiles_.front()) enumerate_loops(t.plan);
+  // a GPU's tiles have few loops to go with; padded copies change what loops can do, so some tiles with and without go on
+  const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);
+  size_t taken[2] = {0, 0};
+  double fastest[2] = {0, 0};
+  for (const Scored& t : tiles_) {
+    const bool copied = copies(t.plan);
+    if (taken[copied] == 0) fastest[copied] = t.us;
+    if (t.us > fastest[copied] * limit() || (taken[0] + taken[1] >= most && taken[copied] >= (most + 1) / 2)) continue;
+    ++taken[copied];
+    enumerate_loops(t.plan);
+  }
   keep_fastest(0, keep_);
   return std::move(plans_);
 }

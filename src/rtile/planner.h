@@ -1,6 +1,7 @@
 // The search behind plan_nest, in three steps: starts (plan_starts.cpp), register tiles (plan_tiles.cpp), loops and launches
 // (plan_loops.cpp). Internal to this folder.
 #pragma once
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -59,6 +60,9 @@ class Planner {
   bool all_affine() const;
   /// Worth a try as vector axis: something is contiguous along it (or can be packed, transposed) and nothing prevents it.
   bool vectorisable(int a) const;
+  static bool copies(const NestPlan& p) {
+    return std::any_of(p.operands.begin(), p.operands.end(), [](const Operand& o) { return o.placement == Placement::box; });
+  }
   bool any_guard(const NestPlan& p) const;
   bool can_box(size_t i) const;
   bool collides(size_t i) const;

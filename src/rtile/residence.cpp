@@ -19,10 +19,7 @@ double results_missing(double footprint) { return std::clamp(4 * (footprint - 0.
 double used_bytes(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
   std::vector<bool> used(program.tensors.size(), false);
   for (const Nest& n : nests)
-    n.for_each_statement([&](const Statement& s) {
-      if (s.store) used[size_t(s.tensor)] = true;
-      ir::for_each_access(*s.value, [&](const ir::Access& a) { used[size_t(a.tensor)] = true; });
-    });
+    for (int t : tensors_in_memory(n)) used[size_t(t)] = true;
   double bytes = 0;
   for (size_t t = 0; t < used.size(); ++t)
     if (used[t]) bytes += tensor_bytes(program.tensors[t]);
@@ -63,9 +60,9 @@ Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& n
   return r;
 }
 
-int near_level(const hw::Profile& profile, double bytes) {
+int near_level(const hw::Profile& profile, double bytes, double share) {
   size_t level = 0;
-  while (level + 1 < profile.levels.size() && bytes > 0.5 * double(profile.levels[level].capacity_bytes)) ++level;
+  while (level + 1 < profile.levels.size() && bytes > share * double(profile.levels[level].capacity_bytes)) ++level;
   return int(level);
 }
 

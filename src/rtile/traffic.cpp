@@ -132,7 +132,7 @@ class Traffic {
   }
 
   /// It waits beyond this level between its uses.
-  bool leaves(size_t operand, size_t level) const { return c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
+  bool leaves(size_t operand, size_t level) const { return !c_.near && c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
   /// Only small caches are indexed by plain address bits.

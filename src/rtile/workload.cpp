@@ -22,11 +22,11 @@ class Counter {
     w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
     if (c_.profile.kind == hw::Profile::Kind::cpu)
       traffic(nest_, facts_, plan_, c_, counts_, w_.levels);  // of a GPU's tasks together: GpuTile
-    copies();
     w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
     if (c_.threads == 1) w_.regions = 0;  // a fused group's nests run inside its tasks
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
+    copies();
     return std::move(w_);
   }
 
@@ -125,7 +125,7 @@ class Counter {
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
       // a border tile checks each access, and waits for the branch
-      if (!o.guards.empty() && plan_.operands[i].placement == Placement::direct) border_ += guard_cycles(distinct(o)) * n * border_share(i);
+      if (!gpu && checked(i)) border_ += guard_cycles(distinct(o)) * n * border_share(i);
       if (gpu && checked(i)) guard(n * border_share(i), distinct(o), extra);
     }
     if (plan_.tiled()) {
@@ -202,14 +202,23 @@ class Counter {
     instructions += (branch ? 10 : 4) * loads;
     w_.guarded_loads += branch ? loads : 0;
   }
-  /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing.
+  /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing, nor what loops
+  /// over taps leave out.
   bool checked(size_t i) const {
     const auto& o = facts_.operands[i];
     if (plan_.operands[i].placement != Placement::direct) return false;
-    for (int d : o.guards)
+    return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
+      if (plan_.taps)
+        for (const PaddedTaps& t : *plan_.taps) {
+          if (o.dim_coef[size_t(d)][size_t(t.reduced)] == 0 || o.dim_coef[size_t(d)][size_t(t.output)] == 0) continue;
+          const NestPlan::LeftOut left_out = plan_.left_out(t);
+          if (left_out == NestPlan::LeftOut::points) return false;
+          if (left_out == NestPlan::LeftOut::tiles && plan_.tile[size_t(t.output)].size() == 1) return false;
+        }
       for (size_t a = 0; a < n_; ++a)
         if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
-    return false;
+      return false;
+    });
   }
 
   /// The share of tiles whose accesses of operand `i` may leave the tensor.
@@ -225,21 +234,23 @@ class Counter {
     return 1 - inside;
   }
 
-  /// Padded copies made before the nest.
+  /// Padded copies made before the nest, row by row: where it comes from, which parts of it are inside; then whole vectors.
   void copies() {
+    constexpr double kRow = 24, kVector = 5;  // instructions
     for (size_t i = 0; i < facts_.reads; ++i) {
       if (plan_.operands[i].placement != Placement::box) continue;
-      double bytes = facts_.operands[i].element_bytes;
-      for (int64_t s : facts_.operands[i].shape) bytes *= double(s);
-      bytes /= double(std::max<int64_t>(1, plan_.tasks()));
-      const double vectors = bytes / (c_.profile.vector_bits / 8.0);
-      w_.loads += vectors, w_.stores += vectors, w_.instructions += 5 * vectors;
-      const int home = std::max(1, c_.home[size_t(facts_.operands[i].tensor)]);
-      for (int l = 0; l <= home && l < int(w_.levels.size()); ++l) {
-        // copying does not overlap with the nest that follows: counted as traffic twice
-        w_.levels[size_t(l)].read_bytes += 2 * bytes;
-        w_.levels[size_t(l)].write_bytes += 2 * bytes;
-      }
+      const auto& o = facts_.operands[i];
+      const auto& p = c_.profile;
+      const double rows = double(ceil_div(o.box_rows, std::max<int64_t>(1, plan_.tasks())));
+      const double copied = rows * double(o.box_row * o.element_bytes), vectors = rows * std::ceil(double(o.box_row) * 32 / p.vector_bits);
+      double read = o.element_bytes;
+      for (int64_t s : o.shape) read *= double(s);
+      read *= rows / double(o.box_rows);
+      const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
+      const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, copied, 0.8)))];
+      const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
+      const double moved_ns = missing * read / from.read_gbs(w_.workers) + copied / to.write_gbs(w_.workers);
+      w_.call_overheads += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns);
     }
   }
 };

@@ -15,6 +15,7 @@ struct PlanContext : Residence {
   std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
   int breadth = 1;                     ///< ConstructOptions::breadth
   int register_tiles = 6;              ///< that go on to loops and placement
+  bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
 };
 
