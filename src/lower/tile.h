@@ -137,8 +137,8 @@ class Tile {
 
   Value load(const Access& a);
   /// The load of one that is not transposed, where nothing of it is outside.
-  Op unguarded(const Operand& o, const Addressing& m);
-  Value load_inside(const Operand& o, const Addressing& m);
+  Op unguarded(int operand);
+  Value load_inside(int operand);
   int lanes() const { return vec_reduced_ ? (active_ ? active_ : W_) : point_->lanes; }
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
@@ -153,7 +153,7 @@ class Tile {
   /// `fill`, or the primitive's result where all conditions hold.
   Value conditional(std::vector<Int> conditions, const std::string& primitive, std::vector<Arg> args, bool integer, double fill);
 
-  Value load_guarded(const Operand& o, const Addressing& m, const std::vector<int>& guards);
+  Value load_guarded(int operand, const std::vector<int>& guards);
   Int chosen(LetInt::Op op, const Int& x, const Int& y);
 
   /// W vectors along the axis that is contiguous in memory, transposed in registers into vectors along the vector axis.
@@ -198,6 +198,8 @@ class Tile {
   std::pair<Int, Int> inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end);
   /// The first and the last place of the tile along the taps' output axis.
   std::pair<Int, Int> places(const rtile::PaddedTaps& t) const;
+  /// Not negative where some place of the tile reads inside at this tap.
+  std::vector<Int> reads_inside(const rtile::PaddedTaps& t, const Int& tap) const;
   /// Points that read outside at the current step, by number: wherever the tile is, or at the first (the last) places of the axis; and
   /// the index that decides for all of them.
   struct Outside {

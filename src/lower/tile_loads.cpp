@@ -80,11 +80,14 @@ Value Tile::load(const Access& a) {
   const Addressing& m = c_.addressing[size_t(number)];
   if (!rtile::is_affine(a.index)) return load_quasi(a, m);
   if (v_.guarded && o.placement == Placement::direct)
-    if (const auto guards = rtile::guarded_dims(c_.program, a, c_.nest.full_extents()); !guards.empty()) return load_guarded(o, m, guards);
-  return load_inside(o, m);
+    if (const auto guards = rtile::guarded_dims(c_.program, a, c_.nest.full_extents()); !guards.empty())
+      return load_guarded(number, guards);
+  return load_inside(number);
 }
 
-Op Tile::unguarded(const Operand& o, const Addressing& m) {
+Op Tile::unguarded(int operand) {
+  const Operand& o = c_.plan.operands[size_t(operand)];
+  const Addressing& m = c_.addressing[size_t(operand)];
   const ir::Tensor& t = c_.program[o.access.tensor];
   const bool whole = lanes() == W_ || m.padded;
   const std::string family = is_float(t.dtype) ? "vf_" : "vi_", type = lower_case(t.dtype);
@@ -96,22 +99,26 @@ Op Tile::unguarded(const Operand& o, const Addressing& m) {
   return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 
-Value Tile::load_inside(const Operand& o, const Addressing& m) {
+Value Tile::load_inside(int operand) {
+  const Operand& o = c_.plan.operands[size_t(operand)];
+  const Addressing& m = c_.addressing[size_t(operand)];
   if (o.transposed) return load_transposed(o, m);
   const ir::Tensor& t = c_.program[o.access.tensor];
-  Op load = unguarded(o, m);
+  Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
   return vector ? shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name)
                 : pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
 }
 
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
-  constexpr int64_t kFew = 4;  // up to which GCC prefers a multiply-add's memory operand, though the load ports are what binds then
+  // GCC prefers a multiply-add's memory operand where a value has few uses, though the load ports are what binds then
+  constexpr int64_t kFew = 4;
   const size_t known = scope().values.size();
   const Address where = std::get<Address>(args.front());
   const Value v = pure(primitive, integer, std::move(args), hint);
   if (scope().values.size() == known) return v;  // loaded before, or further out
-  if (!finishing_ && c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew) std::get<Op>(scope().body.back().node).keep = true;
+  const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
+  if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
   if (o.ahead > 0) fetch_ahead(o, where);
   return v;
 }
@@ -171,8 +178,9 @@ Value Tile::conditional(std::vector<Int> conditions, const std::string& primitiv
   return {Reg{r}, integer};
 }
 
-Value Tile::load_guarded(const Operand& o, const Addressing& m, const std::vector<int>& guards) {
-  const Access& a = o.access;
+Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
+  const Access& a = c_.plan.operands[size_t(operand)].access;
+  const Addressing& m = c_.addressing[size_t(operand)];
   const ir::Tensor& tensor = c_.program[a.tensor];
   const bool integer = !is_float(tensor.dtype);
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
@@ -211,8 +219,8 @@ Value Tile::load_guarded(const Operand& o, const Addressing& m, const std::vecto
   }
   if (lane_range && range(lane_range->first).second <= 0 && range(lane_range->second).first >= lanes()) lane_range.reset();
   const bool always = std::all_of(conditions.begin(), conditions.end(), [&](const Int& i) { return holds(i); });
-  if (always && !lane_range) return load_inside(o, m);
-  Op load = unguarded(o, m);
+  if (always && !lane_range) return load_inside(operand);
+  Op load = unguarded(operand);
   if (lane_range) {
     const Int hi = lanes() == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes()));
     load = {(integer ? "vi_" : "vf_") + std::string(stride == 1 ? "load_" : "gather_") + lower_case(tensor.dtype) + "_range",

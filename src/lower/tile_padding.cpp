@@ -8,6 +8,12 @@ std::pair<Int, Int> Tile::places(const rtile::PaddedTaps& t) const {
   return {first, first + Int(v_.size[size_t(t.output)] * (t.output == vec_ ? W_ : 1) - 1)};
 }
 
+std::vector<Int> Tile::reads_inside(const rtile::PaddedTaps& t, const Int& tap) const {
+  const auto [first, last] = places(t);
+  const Int read = tap * t.dilation + Int(t.offset);
+  return {last * t.stride + read, Int(t.extent - 1) - first * t.stride - read};
+}
+
 std::pair<Int, Int> Tile::inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end) {
   // ⌈(−offset − stride·last place) / dilation⌉ … ⌊(extent − 1 − offset − stride·first place) / dilation⌋
   const auto [first, last] = places(t);

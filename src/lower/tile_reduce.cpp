@@ -50,7 +50,9 @@ void Tile::reduce(size_t level) {
   const int64_t unit = a == c_.plan.k_axis ? c_.plan.k_step : vectors ? W_ : 1;
   const int64_t step = unit * t.hi;
   const rtile::PaddedTaps* taps = c_.plan.taps_along(a);
-  const bool by_points = taps && c_.plan.left_out(*taps) == rtile::NestPlan::LeftOut::points;
+  using LeftOut = rtile::NestPlan::LeftOut;
+  const LeftOut left_out = taps ? c_.plan.left_out(*taps) : LeftOut::nowhere;
+  const bool by_points = left_out == LeftOut::points;
   if (by_points && t.hi == 1) return write_out(level, *taps);
   const auto at = [&](const Int& value, int64_t count) {  // `count` units from `value`
     for (int64_t u = 0; u < count; ++u) {
@@ -58,7 +60,11 @@ void Tile::reduce(size_t level) {
       unrolled_ = vectors ? u : unrolled_;
       const std::set<int> before = left_out_;
       if (by_points) left_out_.merge(outside(*taps).always);
-      reduce(level + 1);
+      if (left_out == LeftOut::steps && v_.guarded)
+        when(
+            reads_inside(*taps, reduced_[size_t(a)]), [&] { reduce(level + 1); }, [] {});
+      else
+        reduce(level + 1);
       left_out_ = before;
     }
   };
@@ -69,12 +75,8 @@ void Tile::reduce(size_t level) {
     scopes_.emplace_back();
     scopes_.back().var = v;
     const size_t before = known_.size();
-    if (within) {
-      const auto [first, last] = places(*within);
-      const Int read = Int::var(v) * within->dilation + Int(within->offset);
-      known_.push_back(last * within->stride + read);
-      known_.push_back(Int(within->extent - 1) - first * within->stride - read);
-    }
+    if (within)
+      for (Int& i : reads_inside(*within, Int::var(v))) known_.push_back(std::move(i));
     at(Int::var(v), count);
     known_.resize(before);
     *body = std::move(scopes_.back().body);
@@ -82,7 +84,7 @@ void Tile::reduce(size_t level) {
     put({For{v, begin, end, stride, std::move(body)}});
   };
   const int64_t whole = extent / unit * unit;  // elements in whole units
-  if (taps && !by_points) {
+  if (left_out == LeftOut::tiles) {
     const Int begin = chunked ? Int::var(params_.begin[size_t(a)]) : Int(0), end = chunked ? Int::var(params_.end[size_t(a)]) : Int(extent);
     const auto [from, to] = inside(*taps, begin, end);
     return loop(from, to, 1, 1, extent - 1, taps);

@@ -211,6 +211,18 @@ class Constructor {
     std::vector<int64_t> tried;
     const bool reused = reused_by_rows(g);
     std::vector<int64_t> sizes = reused ? std::vector<int64_t>{16, 128} : std::vector<int64_t>{1, 4, 16};
+    if (!reused) {  // as many as the nearest cache holds
+      double row_bytes = 1;
+      for (size_t n = 0; n < g.nests.size(); ++n) {
+        std::vector<int> keep;
+        std::vector<Blocking> ones;
+        for (const std::vector<int>& axes : g.shared)
+          keep.push_back(axes[n]), ones.emplace_back(g.nests[n].axes[size_t(axes[n])].extent, 1, 1);
+        row_bytes = std::max(row_bytes, tile_bytes(g.nests[n], keep, ones));
+      }
+      const auto rows = int64_t(0.8 * double(profile_.levels[0].capacity_bytes) / row_bytes);
+      if (rows > 16) sizes.push_back(rows);
+    }
     if (reused && profile_.levels.size() > 2) {  // between them: where tile buffers leave the second cache to what is streamed past them
       double row_bytes = local_bytes(g);
       for (size_t k = 0; k < g.shared.size(); ++k) row_bytes /= double(g.nests[0].axes[size_t(g.shared[k][0])].extent);
@@ -350,7 +362,10 @@ class Constructor {
         if (o.placement == Placement::box) return {};
     const double per_worker = double(ceil_div(tiles, p.tasks));
     for (const NestPlan& n : p.nests) accumulate(p.estimate, n.estimate);
-    p.estimate.us -= profile_.call_us * double(p.nests.size());
+    // a nest waits for the last result of the one before
+    constexpr double kBetweenNests = 40;  // cycles
+    const double waits_us = kBetweenNests / profile_.ghz / 1e3 * double(p.nests.size() - 1);
+    p.estimate.us += waits_us - profile_.call_us * double(p.nests.size()), p.estimate.overhead_us += waits_us;
     for (double* x : {&p.estimate.us, &p.estimate.compute_us, &p.estimate.overhead_us}) *x *= per_worker;
     for (double& x : p.estimate.level_us) x *= per_worker;
     p.estimate.us += profile_.call_us + (p.tasks > 1 ? profile_.fork_join_us : 0);

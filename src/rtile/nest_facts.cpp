@@ -110,7 +110,8 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
   f.element_bytes = size_of(t.dtype);
   f.shape = const_sizes(t.shape);
   f.affine = is_affine(index);
-  f.coef = linearise(index, const_sizes(t.strides), int(nest.axes.size())).coef;
+  Linear l = linearise(index, const_sizes(t.strides), int(nest.axes.size()));
+  f.coef = std::move(l.coef), f.constant = l.constant;
   for (const ir::Index& i : index) {
     std::vector<int64_t> c(nest.axes.size(), 0);
     for (const ir::Index::Term& x : i.terms) c[size_t(x.axis)] = x.coef;
@@ -150,6 +151,11 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
     auto x = facts_of(program, nest, o.access.tensor, o.access.index);
     x.guards = guarded_dims(program, o.access, nest.full_extents());
     const ir::Tensor& tensor = program[o.access.tensor];
+    for (int d : x.guards) {
+      const auto [lo, hi] = ir::bounds(o.access.index[size_t(d)], nest.full_extents());
+      const int64_t before = std::max<int64_t>(0, -lo), behind = std::max<int64_t>(0, hi + 1 - x.shape[size_t(d)]);
+      x.outside.push_back(double(before + behind) / double(hi + 1 - lo));
+    }
     if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1) {
       const BoxLayout box = box_layout(tensor, o.access.index, nest.full_extents());
       x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;

@@ -15,6 +15,7 @@ struct NestFacts {
     int tensor = 0, element_bytes = 4;
     bool affine = true;
     std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
+    int64_t constant = 0;                        ///< ... and what is added to them
     std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
     int64_t box_rows = 0, box_row = 0;           ///< ... which has so many rows, of so many elements
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
@@ -24,7 +25,8 @@ struct NestFacts {
     };
     std::vector<Walk> walks;  ///< dim_coef without its zeros, last dimension first
     std::vector<int64_t> shape;
-    std::vector<int> guards;  ///< dimensions that can leave the tensor
+    std::vector<int> guards;      ///< dimensions that can leave the tensor
+    std::vector<double> outside;  ///< ... and of each the share of the indices reached that do
     bool is_store = false;
     bool inner = true;  ///< read (written) at every point, not only after the reduction
   };

@@ -78,7 +78,9 @@ void Planner::offer(const NestPlan& p) {
 void Planner::keep_fastest(size_t first, size_t keep) {
   std::vector<size_t> order(plans_.size() - first);
   std::iota(order.begin(), order.end(), first);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plans_[a].estimate.us < plans_[b].estimate.us; });
+  // next to equal ones walk memory in order
+  const auto rank = [&](size_t i) { return plans_[i].estimate.us * (1 + kCacheTile * double(plans_[i].loops.size())); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
   std::vector<NestPlan> kept;
   for (size_t i = 0; i < std::min(keep, order.size()); ++i) kept.push_back(std::move(plans_[order[i]]));
   plans_.resize(first);

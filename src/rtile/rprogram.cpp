@@ -65,6 +65,7 @@ NestPlan::LeftOut NestPlan::left_out(const PaddedTaps& t) const {
   const bool loop = steps.hi == 1, whole = steps.hi >= steps.extent;
   const bool by_points = t.output != vec && !tiled() && t.share(1) < 0.99;
   if (by_points && (loop ? size.hi > 1 && t.taps <= 7 : whole && size.blocks == 1)) return LeftOut::points;
+  if (!loop && whole && t.output != vec && size.size() == 1 && !tiled()) return LeftOut::steps;
   return loop ? LeftOut::tiles : LeftOut::nowhere;
 }
 

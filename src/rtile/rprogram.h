@@ -170,6 +170,7 @@ struct NestPlan {
   enum class LeftOut : uint8_t {
     nowhere,
     tiles,   ///< the loop over the taps goes from the first to the last that some place of the tile needs
+    steps,   ///< the taps are written out, each passed over where the tile's one place reads outside
     points,  ///< the taps are written out, each without the points that read outside
   };
   LeftOut left_out(const PaddedTaps& t) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "rtile/traffic.h"
 
@@ -65,6 +66,27 @@ class Counter {
     return n;
   }
 
+  /// Of the vectors of operand `i` that are read or written along `along`, the share that begins in one line and ends in the next: the
+  /// cache gives or takes both (Intel 64 and IA-32 Optimization Reference Manual, "Store forwarding and line splits"; on Zen 5, too).
+  /// Tensors begin where lines do.
+  double split(size_t i, int along) const {
+    const auto& o = facts_.operands[i];
+    const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
+    const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
+    if (gpu() || width > line || (placed && plan_.operands[i].placement == Placement::prepack)) return 0;
+    const std::vector<int64_t>& coef = placed ? o.box_coef : o.coef;
+    int64_t step = line;
+    for (size_t a = 0; a < n_; ++a) {
+      const int64_t units = int(a) == along ? plan_.lanes : 1;
+      if (nest_.axes[a].extent > units) step = std::gcd(step, coef[a] * o.element_bytes * units);
+    }
+    const int64_t first = floor_mod((placed ? 0 : o.constant) * o.element_bytes, step);
+    int64_t crossing = 0;
+    for (int64_t at = first; at < line; at += step) crossing += at + width > line;
+    return double(crossing) / double(line / step);
+  }
+
+  bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
   void function(std::string_view name, double n) {
     for (auto& [f, m] : w_.functions)
       if (f == name) {
@@ -85,8 +107,7 @@ class Counter {
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
       if (reduced(a)) iterations *= axes_[a].trips;
-    const bool gpu = c_.profile.kind == hw::Profile::Kind::gpu;
-    double loads = 0, stores = 0, extra = 0;
+    double loads = 0, stores = 0, extra = 0, load_splits = 0, store_splits = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
       const int64_t stride = i < facts_.reads && plan_.operands[i].placement == Placement::prepack ? (o.coef[size_t(plan_.vec)] ? 1 : 0)
@@ -96,10 +117,12 @@ class Counter {
         const double n = o.inner ? inner : outer;
         if (stride == 0 || stride == 1 || scalar) {
           stores += n;
+          if (stride == 1 && !scalar) store_splits += n * split(i, plan_.vec);
         } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
           // partly filled transposes cost as much as full ones
           const double fill = std::min(1.0, axes_[size_t(plan_.store_transpose_axis)].mean / plan_.lanes);
           stores += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
+          store_splits += n / fill * split(i, plan_.store_transpose_axis);
         } else {
           // a scatter is a microprogram of a store and several operations a lane
           stores += n * plan_.lanes, extra += 3 * n * plan_.lanes, function("gather", 2 * n);
@@ -113,20 +136,22 @@ class Counter {
       if (!o.affine || stride == 0 || stride == 1 || scalar) {
         loads += n;
         if (!o.affine) extra += 10 * n;
+        if (o.affine && stride == 1 && !scalar) load_splits += n * split(i, plan_.vec);
       } else if (plan_.operands[i].transposed) {
         const double fill = std::min(1.0, axes_[size_t(plan_.operands[i].transpose_axis)].mean / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
+        load_splits += n / fill * split(i, plan_.operands[i].transpose_axis);
       } else {
         stride == 2 ? function("shuffle", n) : function("gather", n);
         loads += n, extra += n;
       }
       // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
-      if (gpu && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));
+      if (gpu() && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));
       const bool narrow = o.element_bytes < 4 && !(plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b));
       if (narrow) function("convert", n), extra += n;
       // a border tile checks each access, and waits for the branch
-      if (!gpu && checked(i)) border_ += guard_cycles(distinct(o)) * n * border_share(i);
-      if (gpu && checked(i)) guard(n * border_share(i), distinct(o), extra);
+      if (!gpu() && checked(i)) border_ += guard_cycles(distinct(o)) * n * border_share(i);
+      if (gpu() && checked(i)) guard(n * border_share(i), distinct(o), extra);
     }
     if (plan_.tiled()) {
       std::vector<int64_t> size(n_, 1);
@@ -169,15 +194,23 @@ class Counter {
       function("shuffle", 4 * reductions), function("add", 4 * reductions);
       ops += 10 * reductions;
     }
-    w_.loads = loads, w_.stores = stores;
-    w_.instructions = loads + stores + ops + 3 * iterations * calls_ + 30 * calls_;
+    // stores are collected on their way to the cache: half of what a second access would cost
+    w_.loads = loads + load_splits, w_.stores = stores + store_splits / 2;
+    const bool loops = iterations > 1;
+    w_.instructions = loads + stores + ops + 3 * iterations * calls_ + (loops ? 30 : 12) * calls_;
+    // the reorder buffer holds several small tiles at once, whose chains run side by side
+    constexpr double kReorderBuffer = 256;
+    const double overlapped = gpu() ? 1 : std::min(1.0, w_.instructions / calls_ / kReorderBuffer);
     const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
     if (nest_.has_reduction()) {
       const double copies = vec_reduced ? double(axes_[size_t(plan_.vec)].unroll) : 1;
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
-      w_.chain_latency_ns = latency;
+      w_.chain_latency_ns = latency * overlapped;
     }
-    w_.call_overheads = (calls_ * 12 + border_) / c_.profile.ghz;
+    // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
+    constexpr double kForeseen = 32;
+    const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
+    w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
   }
 
   /// Elements of a broadcast operand that one load brings.
@@ -213,7 +246,7 @@ class Counter {
           if (o.dim_coef[size_t(d)][size_t(t.reduced)] == 0 || o.dim_coef[size_t(d)][size_t(t.output)] == 0) continue;
           const NestPlan::LeftOut left_out = plan_.left_out(t);
           if (left_out == NestPlan::LeftOut::points) return false;
-          if (left_out == NestPlan::LeftOut::tiles && plan_.tile[size_t(t.output)].size() == 1) return false;
+          if (left_out != NestPlan::LeftOut::nowhere && plan_.tile[size_t(t.output)].size() == 1) return false;
         }
       for (size_t a = 0; a < n_; ++a)
         if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
@@ -221,15 +254,23 @@ class Counter {
     });
   }
 
-  /// The share of tiles whose accesses of operand `i` may leave the tensor.
+  /// The share of the accesses of operand `i` that are checked: in tiles that may leave the tensor, and of an unrolled body only those
+  /// next to its border.
   double border_share(size_t i) const {
     const auto& o = facts_.operands[i];
     double inside = 1;
-    for (int d : o.guards) {
+    for (size_t g = 0; g < o.guards.size(); ++g) {
+      const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
       double blocks = 1;
-      for (size_t a = 0; a < n_; ++a)
-        if (!reduced(a) && o.dim_coef[size_t(d)][a] != 0) blocks *= double(plan_.tile[a].blocks);
-      inside *= std::max(0.0, 1 - 2 / blocks);
+      bool unrolled = !gpu();
+      for (size_t a = 0; a < n_; ++a) {
+        if (dim[a] == 0) continue;
+        if (reduced(a))
+          unrolled &= axes_[a].trips <= 1;
+        else
+          blocks *= double(plan_.tile[a].blocks);
+      }
+      inside *= unrolled ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
     }
     return 1 - inside;
   }
@@ -287,7 +328,7 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
     for (const PaddedTaps& t : *plan.taps) {
       const NestPlan::LeftOut left_out = plan.left_out(t);
       if (left_out == NestPlan::LeftOut::points) c.inside *= t.share(1);
-      if (left_out != NestPlan::LeftOut::tiles) continue;
+      if (left_out != NestPlan::LeftOut::tiles && left_out != NestPlan::LeftOut::steps) continue;
       const double share = t.share(plan.tile[size_t(t.output)].size());
       c.axes[size_t(t.reduced)].trips *= share, c.steps *= share;
     }
