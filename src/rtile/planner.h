@@ -17,7 +17,7 @@ class Planner {
 
  private:
   static constexpr size_t kLoops = 4;
-  static constexpr double kCacheTile = 0.01;  ///< by which a further loop should be faster
+  static constexpr double kCacheTile = 0.001;  ///< by which a further loop should be faster
   struct Scored {
     NestPlan plan;
     double us;
