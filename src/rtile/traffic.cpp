@@ -48,7 +48,7 @@ class Traffic {
       runs[i] = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
       conflicts[i] = conflict_bytes(lines), pages += pages_of(lines);
-      if (facts_.products == 0 && !leaves(i, 1) && apart(body_lines(i, false))) by_turns[i] = kByTurns;
+      if (facts_.products == 0 && c_.missing == 1 && !leaves(i, 1) && apart(body_lines(i, false))) by_turns[i] = kByTurns;
     }
     const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
     const auto& levels = c_.profile.levels;
@@ -193,7 +193,7 @@ class Traffic {
   static constexpr double kStreams = 8;
 
   /// What lines take from the second cache that are read from several rows by turns, against those of one row after the other: 119 against
-  /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and what comes from farther away gains by several streams.
+  /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and what comes from memory, also ahead of its use, gains by several streams.
   static constexpr double kByTurns = 1.7;
 
   /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of
