@@ -59,6 +59,13 @@ struct Overlap {
 
 }  // namespace
 
+Estimate& Estimate::operator+=(const Estimate& next) {
+  if (level_us.size() < next.level_us.size()) level_us.resize(next.level_us.size());
+  us += next.us, compute_us += next.compute_us, overhead_us += next.overhead_us;
+  for (size_t i = 0; i < next.level_us.size(); ++i) level_us[i] += next.level_us[i];
+  return *this;
+}
+
 Estimate estimate(const Workload& w, const Profile& p) {
   Estimate e;
   e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;

@@ -46,6 +46,9 @@ struct Estimate {
   double overhead_us = 0;        ///< fork, join, call, entries of the tile code
   int resident = 0;              ///< GPU: blocks that an SM holds at once
   std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
+
+  /// One after the other, on the same device; what binds the sum is the caller's to say.
+  Estimate& operator+=(const Estimate& next);
 };
 /// A launch on a GPU: tasks of one warp each, `block_tasks` of them in a thread block. Levels are those of a GPU's profile: shared memory
 /// (and the first-level cache with it), L2, DRAM.

@@ -207,6 +207,8 @@ class Tile {
     Int last_front, first_back;
   };
   Outside outside(const rtile::PaddedTaps& t);
+  /// Emits where these are not negative.
+  void knowing(const std::vector<Int>& more, const std::function<void()>& emit);
   void when(std::vector<Int> all_nonnegative, const std::function<void()>& then, const std::function<void()>& otherwise);
   /// The steps of a loop over taps one after the other, each without the points that read outside.
   void write_out(size_t level, const rtile::PaddedTaps& t);

@@ -218,8 +218,8 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
     lane_range = {lo, hi};
   }
   if (lane_range && range(lane_range->first).second <= 0 && range(lane_range->second).first >= lanes()) lane_range.reset();
-  const bool always = std::all_of(conditions.begin(), conditions.end(), [&](const Int& i) { return holds(i); });
-  if (always && !lane_range) return load_inside(operand);
+  std::erase_if(conditions, [&](const Int& i) { return holds(i); });
+  if (conditions.empty() && !lane_range) return load_inside(operand);
   Op load = unguarded(operand);
   if (lane_range) {
     const Int hi = lanes() == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes()));

@@ -41,20 +41,24 @@ Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
   return o;
 }
 
+void Tile::knowing(const std::vector<Int>& more, const std::function<void()>& emit) {
+  const size_t before = known_.size();
+  known_.insert(known_.end(), more.begin(), more.end());
+  emit();
+  known_.resize(before);
+}
+
 void Tile::when(std::vector<Int> conditions, const std::function<void()>& then, const std::function<void()>& otherwise) {
   const bool never = std::any_of(conditions.begin(), conditions.end(), [&](const Int& i) { return range(i).second < 0; });
   std::erase_if(conditions, [&](const Int& i) { return holds(i); });
   if (never) return otherwise();
   if (conditions.empty()) return then();
   const auto branch = [&](const std::vector<Int>& here, const std::function<void()>& emit) {
-    const size_t before = known_.size();
-    known_.insert(known_.end(), here.begin(), here.end());
     scopes_.emplace_back();
     scopes_.back().conditional = true;
-    emit();
+    knowing(here, emit);
     auto body = std::make_shared<Body>(std::move(scopes_.back().body));
     scopes_.pop_back();
-    known_.resize(before);
     return body;
   };
   const std::vector<Int> contrary = conditions.size() == 1 ? std::vector<Int>{Int(-1) - conditions[0]} : std::vector<Int>{};

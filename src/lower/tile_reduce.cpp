@@ -74,11 +74,7 @@ void Tile::reduce(size_t level) {
     auto body = std::make_shared<Body>();
     scopes_.emplace_back();
     scopes_.back().var = v;
-    const size_t before = known_.size();
-    if (within)
-      for (Int& i : reads_inside(*within, Int::var(v))) known_.push_back(std::move(i));
-    at(Int::var(v), count);
-    known_.resize(before);
+    knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
     *body = std::move(scopes_.back().body);
     scopes_.pop_back();
     put({For{v, begin, end, stride, std::move(body)}});

@@ -1,23 +1,14 @@
 // Several nests over common rows on a GPU (softmax, normalisations): one kernel, in which a warp takes a tile of the shared axes through
 // all nests.
 #pragma once
-#include <functional>
 #include <vector>
 
-#include "rtile/workload.h"
+#include "rtile/plan_fused.h"
 
 namespace rgen::rtile {
 
 /// Is each factor of a product used along an axis of its own? A block's warps share such factors; a warp's rows would not.
 bool multiplies_matrices(const Nest& nest);
-
-/// A nest with simplified axes, the new numbers of those that were to stay, and its plans.
-struct PlannedNest {
-  Nest nest;
-  std::vector<int> kept;
-  std::vector<NestPlan> plans;
-};
-using PlanNest = std::function<const PlannedNest&(const Nest& nest, const std::vector<int>& keep, const PlanContext& context)>;
 
 /// Plans of the group, best first, of different tiles; none if a tile's local tensors do not fit shared memory. Pre: the group has shared
 /// axes; the profile is a GPU's; the context has no threads.

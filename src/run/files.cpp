@@ -31,7 +31,9 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
 }
 
 TemporaryFolder::TemporaryFolder() {
-  std::string name = std::string(P_tmpdir) + "/rgen-XXXXXX";
+  std::error_code none;
+  const std::filesystem::path root = std::filesystem::temp_directory_path(none);
+  std::string name = ((none ? std::filesystem::path(P_tmpdir) : root) / "rgen-XXXXXX").string();
   if (!mkdtemp(name.data()))
     throw Error(ErrorCode::toolchain, std::string("cannot make a temporary folder: ") + std::strerror(errno), name);
   path_ = name;

@@ -1,0 +1,236 @@
+#include "rtile/plan_fused.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "rtile/layout.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+constexpr double kNearShare = 0.8;     ///< of a cache, for what nests of one tile hand on to each other
+constexpr double kBetweenNests = 40;   ///< cycles that a nest waits for the last result of the one before
+constexpr double kBufferShare = 0.25;  ///< of the second cache, for buffers that others stream past
+
+/// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does.
+double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std::vector<int>& axes, const std::vector<Blocking>& shared) {
+  std::map<int, std::vector<bool>> walked;  // tensor → shared axes along which it is
+  for (int t : tensors_in_memory(nest)) walked.try_emplace(t, axes.size(), false);
+  const auto see = [&](int tensor, const std::vector<ir::Index>& index) {
+    const auto at = walked.find(tensor);
+    if (at == walked.end()) return;
+    for (size_t k = 0; k < axes.size(); ++k)
+      for (const ir::Index& i : index)
+        if (i.uses(axes[k])) at->second[k] = true;
+  };
+  nest.for_each_statement([&](const Statement& s) {
+    see(s.tensor, s.index);
+    ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index); });
+  });
+  double sum = 0;
+  for (const auto& [tensor, along] : walked) {
+    double bytes = tensor_bytes(program[tensor]);
+    for (size_t k = 0; k < axes.size(); ++k)
+      if (along[k]) bytes /= double(shared[k].blocks);
+    sum += bytes;
+  }
+  return sum;
+}
+
+/// An input in memory that several nests of a group read: the last of them fetches the next tile's while it computes, so that the first
+/// finds it near.
+struct Ahead {
+  int tensor;
+  size_t first, last;
+  double bytes;  ///< of a tile
+};
+
+class FusedPlanner {
+ public:
+  FusedPlanner(const Group& g, const PlanContext& c, const PlanNest& plan_nest) : g_(g), c_(c), plan_nest_(plan_nest) {
+    for (int t : g.local) local_bytes_ += tensor_bytes(c.program[t]);
+    for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(axes_of(n));
+  }
+
+  std::vector<GroupPlan> run() {
+    const int64_t extent = shared_extent(last());
+    int64_t outside = 1;  // tiles along the other axes
+    for (size_t k = 0; k < last(); ++k) outside *= shared_extent(k);
+    std::vector<int64_t> tried;
+    std::vector<GroupPlan> all;
+    for (int64_t size : reused_by_rows() ? product_rows(extent * outside) : few_rows()) {
+      const int64_t equal = Blocking(extent, 1, std::min(size, ceil_div(extent * outside, c_.threads))).hi;  // a tile for every thread
+      if (std::find(tried.begin(), tried.end(), equal) != tried.end()) continue;
+      tried.push_back(equal);
+      if (auto p = plan(equal)) all.push_back(std::move(*p));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const GroupPlan& a, const GroupPlan& b) { return a.estimate.us < b.estimate.us; });
+    return all;
+  }
+
+ private:
+  const Group& g_;
+  const PlanContext& c_;
+  const PlanNest& plan_nest_;
+  double local_bytes_ = 0;              ///< of the tensors that live inside the group
+  std::vector<std::vector<int>> axes_;  ///< of each nest, in the order of Group::shared
+
+  size_t last() const { return g_.shared.size() - 1; }
+  int64_t shared_extent(size_t k) const { return g_.nests[0].axes[size_t(g_.shared[k][0])].extent; }
+  std::vector<int> axes_of(size_t n) const {
+    std::vector<int> axes;
+    for (const std::vector<int>& shared : g_.shared) axes.push_back(shared[n]);
+    return axes;
+  }
+
+  /// Products want rows to reuse what they stream; rows alone stay smallest in the nearest cache.
+  bool reused_by_rows() const {
+    for (size_t n = 0; n < g_.nests.size(); ++n) {
+      const NestFacts f = nest_facts(c_.program, g_.nests[n]);
+      if (f.products > 0 && std::any_of(f.operands.begin(), f.operands.end(),
+                                        [&](const NestFacts::OperandFacts& o) { return o.inner && o.coef[size_t(axes_[n].back())] == 0; }))
+        return true;
+    }
+    return false;
+  }
+
+  /// A few, many, and between them as many whose buffers leave the second cache to what is streamed past them.
+  std::vector<int64_t> product_rows(int64_t all_rows) const {
+    std::vector<int64_t> sizes{16, 128};
+    if (c_.profile.levels.size() > 2) {
+      const auto rows =
+          int64_t(kBufferShare * double(c_.profile.levels[1].capacity_bytes) / std::max(1.0, local_bytes_ / double(all_rows)));
+      if (rows > 16 && rows < 128) sizes.push_back(rows);
+    }
+    return sizes;
+  }
+  /// A few, and as many as the nearest cache holds.
+  std::vector<int64_t> few_rows() const {
+    std::vector<int64_t> sizes{1, 4, 16};
+    double row_bytes = 1;
+    std::vector<Blocking> ones;
+    for (size_t k = 0; k < g_.shared.size(); ++k) ones.emplace_back(shared_extent(k), 1, 1);
+    for (size_t n = 0; n < g_.nests.size(); ++n) row_bytes = std::max(row_bytes, tile_bytes(c_.program, g_.nests[n], axes_[n], ones));
+    const auto rows = int64_t(kNearShare * double(c_.profile.levels[0].capacity_bytes) / row_bytes);
+    if (rows > 16) sizes.push_back(rows);
+    return sizes;
+  }
+
+  std::vector<Ahead> read_ahead(int64_t tiles) const {
+    std::vector<Ahead> all;
+    if (c_.profile.levels.size() < 3) return all;
+    for (int t : c_.program.inputs) {
+      std::vector<size_t> readers;
+      for (size_t n = 0; n < g_.nests.size(); ++n) {
+        bool reads = false;
+        g_.nests[n].for_each_statement([&](const Statement& s) {
+          ir::for_each_access(*s.value,
+                              [&](const ir::Access& a) { reads |= a.tensor == t && stride_along(g_.nests[n], a, axes_[n].back()) > 0; });
+        });
+        if (reads) readers.push_back(n);
+      }
+      const double bytes = tensor_bytes(c_.program[t]) / double(tiles);
+      if (readers.size() > 1 && c_.home[size_t(t)] + 1 == int(c_.profile.levels.size()) &&
+          bytes < kBufferShare * double(c_.profile.levels[1].capacity_bytes))
+        all.push_back({t, readers.front(), readers.back(), bytes});
+    }
+    return all;
+  }
+  /// Elements from one value of the axis to the next; 0: not the same everywhere.
+  int64_t stride_along(const Nest& nest, const ir::Access& a, int axis) const {
+    if (!is_affine(a.index) || a.out_of_bounds) return 0;
+    return linearise(a.index, const_sizes(c_.program[a.tensor].strides), int(nest.axes.size())).coef[size_t(axis)];
+  }
+  void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, int workers, NestPlan& p) const {
+    for (size_t i = 0; i < p.operands.size(); ++i)
+      if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
+        p.operands.change(i, [&](Operand& o) { o.ahead = rows * stride_along(nest, o.access, axis); });
+    const double us = c_.missing * x.bytes / c_.profile.levels.back().read_gbs(workers) / 1e3;
+    p.estimate.us = std::cbrt(std::pow(p.estimate.us, 3) + std::pow(us, 3));
+    p.estimate.level_us.back() += us;
+  }
+
+  /// Tiles of `size` values of the innermost shared axis.
+  std::optional<GroupPlan> plan(int64_t size) const {
+    GroupPlan p;
+    p.group.local = g_.local;
+    p.group.shared.assign(g_.shared.size(), {});
+    int64_t tiles = 1;
+    bool ragged = false;
+    for (size_t k = 0; k < g_.shared.size(); ++k) {
+      p.shared.emplace_back(shared_extent(k), 1, k == last() ? size : 1);
+      tiles *= p.shared.back().blocks;
+      ragged |= p.shared.back().ragged();
+    }
+    p.tasks = std::min<int64_t>(c_.threads, tiles);
+    PlanContext c = c_;
+    c.threads = 1;
+    c.register_tiles = 3;  // of several nests for each of several sizes
+    c.sharers = int(p.tasks);
+    if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
+    for (int t : g_.local) c.home[size_t(t)] = near_level(c.profile, local_bytes_ / double(tiles));
+    const std::vector<Ahead> ahead = read_ahead(tiles);
+    std::vector<bool> touched(c.program.tensors.size(), false);
+    for (size_t n = 0; n < g_.nests.size(); ++n) {
+      const PlannedNest& planned = plan_nest_(in_tile(n, p.shared), axes_[n], context_of(n, c, p.shared, touched, ahead));
+      for (size_t k = 0; k < g_.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
+      p.nests.push_back(planned.plans.front());
+      for (const Operand& o : p.nests.back().operands)
+        if (o.placement == Placement::box) return {};  // no padded copies inside a tile: their placement is per region
+      for (const Ahead& x : ahead)
+        if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, int(p.tasks), p.nests.back());
+      for (int t : tensors_in_memory(planned.nest)) touched[size_t(t)] = true;
+      p.group.nests.push_back(planned.nest);
+    }
+    add_up(p, double(ceil_div(tiles, p.tasks)));
+    return p;
+  }
+
+  Nest in_tile(size_t n, const std::vector<Blocking>& shared) const {
+    Nest nest = g_.nests[n];
+    for (size_t k = 0; k < shared.size(); ++k) {
+      NestAxis& a = nest.axes[size_t(axes_[n][k])];
+      a.full = a.extent;
+      a.extent = shared[k].hi;
+    }
+    return nest;
+  }
+
+  /// `c` for the nth nest, when earlier ones have `touched` tensors.
+  PlanContext context_of(size_t n, PlanContext c, const std::vector<Blocking>& shared, const std::vector<bool>& touched,
+                         const std::vector<Ahead>& ahead) const {
+    // a packing is in the order of one tile's reads, so other tiles must read the same
+    for (const Operand& o : collect_operands(g_.nests[n]))
+      for (int axis : axes_[n])
+        for (const ir::Index& i : o.access.index)
+          if (i.uses(axis)) c.prepackable[size_t(o.access.tensor)] = false;
+    // what an earlier nest of the tile read or wrote is still near
+    const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared), kNearShare);
+    for (size_t t = 0; t < touched.size(); ++t)
+      if (touched[t]) c.home[t] = std::min(c.home[t], near);
+    for (const Ahead& x : ahead)
+      if (x.first == n) c.home[size_t(x.tensor)] = 1;
+    return c;
+  }
+
+  /// The estimate of a worker that runs the nests `rounds` times.
+  void add_up(GroupPlan& p, double rounds) const {
+    for (const NestPlan& n : p.nests) p.estimate += n.estimate;
+    const double waits_us = kBetweenNests / c_.profile.ghz / 1e3 * double(p.nests.size() - 1);
+    p.estimate.us += waits_us - c_.profile.call_us * double(p.nests.size()), p.estimate.overhead_us += waits_us;
+    for (double* x : {&p.estimate.us, &p.estimate.compute_us, &p.estimate.overhead_us}) *x *= rounds;
+    for (double& x : p.estimate.level_us) x *= rounds;
+    p.estimate.us += c_.profile.call_us + (p.tasks > 1 ? c_.profile.fork_join_us : 0);
+  }
+};
+
+}  // namespace
+
+std::vector<GroupPlan> plan_fused(const Group& group, const PlanContext& context, const PlanNest& plan_nest) {
+  return FusedPlanner(group, context, plan_nest).run();
+}
+
+}  // namespace rgen::rtile
