@@ -86,15 +86,16 @@ void Planner::enumerate_in_warp(const NestPlan& base) {
 
 std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
   std::vector<std::vector<Loop>> all{{}};
-  if (!contraction_ || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
+  if (base.reduce_order.empty() || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
+  // panels of a product stay near for the next tile; of other reductions a few rows, walked from end to end, are streams for the prefetcher
+  const int64_t longest_last = contraction_ ? 1024 : 64, shortest_last = contraction_ ? 128 : 8;
   std::vector<Loop> prefix;
   for (size_t i = 0; i < base.reduce_order.size(); ++i) {
     const int a = base.reduce_order[i];
     const bool last = i + 1 == base.reduce_order.size();
     const int64_t step = (last && a == base.k_axis ? base.k_step : 1) * base.tile[size_t(a)].hi;
     if (last && base.interleaved() && extent(a) % base.k_step != 0) break;
-    const int64_t longest = last ? 1024 : 1;
-    for (int64_t piece = longest; piece >= (last ? 128 : 1); piece = piece * 2 / 3) {
+    for (int64_t piece = last ? longest_last : 1; piece >= (last ? shortest_last : 1); piece = contraction_ ? piece * 2 / 3 : piece / 2) {
       if (extent(a) < 2 * piece && !(last && extent(a) > piece * 5 / 4)) continue;
       const int64_t equal = round_up(ceil_div(extent(a), ceil_div(extent(a), piece)), step);
       if (equal >= extent(a)) continue;
@@ -137,9 +138,14 @@ void Planner::enumerate_loops(const NestPlan& tile) {
       for (int64_t tile_bytes : cache_tiles()) {
         NestPlan p = base;
         p.parallel = splits.front();
-        p.loops = chunks;
+        if (contraction_) p.loops = chunks;
         add_blocks(p, order, tile_bytes);
         if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
+        if (!contraction_) {  // rows are walked from end to end by the loop over vectors
+          if (tile_bytes > 0 && !chunks.empty()) continue;
+          const auto along = std::find_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; });
+          p.loops.insert(along, chunks.begin(), chunks.end());
+        }
         finish(std::move(p));
       }
   keep_fastest(before, plans_.size());

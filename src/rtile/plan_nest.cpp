@@ -31,7 +31,6 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
       contraction_(contraction(nest)),
       alone_(c) {
   alone_.threads = 1, alone_.sharers = 1;
-  alone_.near = contraction_.has_value();  // loops bring its operands near; others' pass by once
   if (!gpu()) {                            // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
     auto taps = padded_taps(c.program, nest);
     if (!taps.empty()) taps_ = std::make_shared<const std::vector<PaddedTaps>>(std::move(taps));
@@ -53,7 +52,9 @@ std::vector<NestPlan> Planner::run() {
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
   if (contraction_ && !gpu()) prefer_reuse();
   // a GPU's tiles have few loops to go with; padded copies change what loops can do, so some tiles with and without go on
-  const size_t most = size_t((gpu() ? 4 : 1) * c_.register_tiles * c_.breadth);
+  // sums of rows differ little but in how memory is walked, which only loops tell
+  const bool sums = !gpu() && !contraction_ && !tiles_.empty() && chunkings(tiles_.front().plan).size() > 1;
+  const size_t most = size_t((gpu() ? 4 : sums ? 3 : 1) * c_.register_tiles * c_.breadth);
   size_t taken[2] = {0, 0};
   double fastest[2] = {0, 0};
   for (const Scored& t : tiles_) {

@@ -41,13 +41,15 @@ class Traffic {
       total.push_back(footprint(covered(d + 1), each(d + 1)));
     }
 
-    std::vector<double> runs(n_operands), conflicts(n_operands, 0.0), by_turns(n_operands, 1.0);
+    std::vector<Stretch> stretches(n_operands);
+    std::vector<double> conflicts(n_operands, 0.0), by_turns(n_operands, 1.0);
     double pages = 0;  // that one unrolled body walks at once
     for (size_t i = 0; i < n_operands; ++i) {
       if (!leaves(i, 0)) continue;
-      runs[i] = stretch(i);
+      stretches[i] = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
-      conflicts[i] = conflict_bytes(lines), pages += pages_of(lines);
+      conflicts[i] = conflict_bytes(lines);
+      if (i < facts_.reads && plan_.operands[i].placement != Placement::prepack) pages += pages_of(lines);
       if (facts_.products == 0 && c_.missing == 1 && !leaves(i, 1) && apart(body_lines(i, false))) by_turns[i] = kByTurns;
     }
     const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
@@ -77,7 +79,8 @@ class Traffic {
         const bool memory = inner + 2 == levels.size();
         if (memory && !(o.is_store && plan_.stream))
           bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-        t.runs += bytes / runs[i];
+        t.runs += bytes / stretches[i].bytes;
+        if (memory && !o.is_store) bytes *= 1 + stretches[i].slow;
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
         come += bytes, concentrated += bytes * uses;
@@ -156,10 +159,14 @@ class Traffic {
     return lost;
   }
 
-  /// Bytes that operand `i` walks without a jump, from the tile outwards through the loops.
-  double stretch(size_t i) const {
+  /// Bytes that an operand walks without a jump, from the tile outwards through the loops; and the share of them that comes from memory
+  /// at half the rate.
+  struct Stretch {
+    double bytes = kPanel, slow = 0;
+  };
+  Stretch stretch(size_t i) const {
     const auto& o = facts_.operands[i];
-    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return 65536;  // panels follow one another
+    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return {};  // panels follow one another
     // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
     std::vector<int64_t> covered(n_, 1);
     for (size_t a = 0; a < n_; ++a) {
@@ -174,23 +181,37 @@ class Traffic {
     };
     for (size_t round = 0; round < 2; ++round)
       for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
+    double rows = 1;  // walked by turns
+    for (size_t a = 0; a < n_; ++a)
+      if (double(std::abs(o.coef[a])) > run) rows *= double(covered[a]);
+    const double turn = std::max(64.0, run * o.element_bytes);
+    if (rows > kFollowed) return {turn, slow_share(turn)};
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
-      const double before = run;
+      const double unit = reduced(a) ? 1 : double(plan_.tile[a].size());
+      if (std::abs(double(o.coef[a])) * double(plan_.loops[l].step) * unit > run) break;  // the next iteration jumps
       int64_t within = axes_[a].covered;  // or a step of the loop around it
       for (size_t outer = 0; outer < l; ++outer)
         if (size_t(plan_.loops[outer].axis) == a)
           within = std::min(within, plan_.loops[outer].step * (reduced(a) ? 1 : plan_.tile[a].size()));
       extend(a, within);
-      if (run == before) break;  // the next iteration jumps
     }
-    return std::min(65536.0, std::max(64.0, run * o.element_bytes));
+    const double whole = std::clamp(run * o.element_bytes, 64.0, kPanel);
+    return {whole, std::max(slow_share(whole), rows > 1 ? slow_share(turn) * std::max(0.0, 1 - kAheadBytes / (rows * turn)) : 0)};
   }
 
   /// Streams that prefetchers follow at once; with three times as many, lines arrive half as fast. Measured on Zen 5, from L3 and from
   /// memory.
   static constexpr double kStreams = 8;
+
+  static constexpr double kPanel = 65536;
+
+  /// Of each stretch from memory so much comes at half the rate, until the prefetchers are far enough ahead. They follow so many rows that
+  /// are walked by turns, and hold so much ahead of them, all together: what a turn takes beyond it is a stretch again. Column sums of
+  /// 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes, measured on Zen 4.
+  static constexpr double kRampBytes = 2048, kFollowed = 16, kAheadBytes = 4096;
+  static double slow_share(double bytes) { return bytes < kPanel ? std::min(1.0, kRampBytes / bytes) : 0; }
 
   /// What lines take from the second cache that are read from several rows by turns, against those of one row after the other: 119 against
   /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and what comes from memory, also ahead of its use, gains by several streams.

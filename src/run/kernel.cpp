@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <new>
 
@@ -41,8 +43,14 @@ void* Module::symbol(const std::string& name) const {
 Module::~Module() { dlclose(handle_); }
 
 Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+  // large ones in huge pages where the system grants them, as numerical libraries have theirs
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const bool huge = bytes >= 2 * kHugePage;
   void* p = nullptr;
-  if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0) throw std::bad_alloc();
+  if (posix_memalign(&p, huge ? kHugePage : 64, bytes ? bytes : 1) != 0) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  if (huge) madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
   std::memset(p, 0, bytes);
   data_.reset(p);
 }
