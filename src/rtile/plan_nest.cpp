@@ -31,7 +31,7 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
       contraction_(contraction(nest)),
       alone_(c) {
   alone_.threads = 1, alone_.sharers = 1;
-  if (!gpu()) {                            // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
+  if (!gpu()) {  // a GPU's compiler unrolls loops of known length, and its lanes check bounds at little cost
     auto taps = padded_taps(c.program, nest);
     if (!taps.empty()) taps_ = std::make_shared<const std::vector<PaddedTaps>>(std::move(taps));
   }
@@ -80,7 +80,11 @@ void Planner::keep_fastest(size_t first, size_t keep) {
   std::vector<size_t> order(plans_.size() - first);
   std::iota(order.begin(), order.end(), first);
   // next to equal ones walk memory in order
-  const auto rank = [&](size_t i) { return plans_[i].estimate.us * (1 + kCacheTile * double(plans_[i].loops.size())); };
+  const auto rank = [&](size_t i) {
+    const std::vector<Loop>& loops = plans_[i].loops;
+    const bool jumps = !loops.empty() && !reduced(plans_[i].vec) && loops.back().axis != plans_[i].vec;
+    return plans_[i].estimate.us * (1 + kCacheTile * double(loops.size() + jumps));
+  };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
   std::vector<NestPlan> kept;
   for (size_t i = 0; i < std::min(keep, order.size()); ++i) kept.push_back(std::move(plans_[order[i]]));

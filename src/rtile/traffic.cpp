@@ -79,7 +79,8 @@ class Traffic {
         const bool memory = inner + 2 == levels.size();
         if (memory && !(o.is_store && plan_.stream))
           bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-        t.runs += bytes / stretches[i].bytes;
+        if (!(o.is_store && plan_.stream && memory))
+          t.runs += bytes / stretches[i].bytes;  // nothing waits for a line that is written whole
         if (memory && !o.is_store) bytes *= 1 + stretches[i].slow;
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
@@ -174,30 +175,35 @@ class Traffic {
       for (const Loop& l : plan_.loops)
         if (reduced(a) && size_t(l.axis) == a) covered[a] = std::min(covered[a], l.step);
     }
-    double run = 1;
+    // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
+    double span = 1, touched = 1;
+    const double gap = double(kGapBytes / o.element_bytes);
+    const auto follows = [&](double step) { return step <= span + gap; };
     const auto extend = [&](size_t a, int64_t extent) {
       const double step = double(std::abs(o.coef[a]));
-      if (step > 0 && step <= run && extent > 1) run = std::max(run, step * double(extent - 1) + run);
+      if (step == 0 || extent <= 1 || !follows(step) || step * double(extent - 1) + 1 <= span) return;
+      span += step * double(extent - 1);
+      touched = std::min(span, touched * double(extent));
     };
     for (size_t round = 0; round < 2; ++round)
       for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
     double rows = 1;  // walked by turns
     for (size_t a = 0; a < n_; ++a)
-      if (double(std::abs(o.coef[a])) > run) rows *= double(covered[a]);
-    const double turn = std::max(64.0, run * o.element_bytes);
+      if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
+    const double turn = std::max(64.0, touched * o.element_bytes);
     if (rows > kFollowed) return {turn, slow_share(turn)};
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const double unit = reduced(a) ? 1 : double(plan_.tile[a].size());
-      if (std::abs(double(o.coef[a])) * double(plan_.loops[l].step) * unit > run) break;  // the next iteration jumps
-      int64_t within = axes_[a].covered;  // or a step of the loop around it
+      if (!follows(double(std::abs(o.coef[a])) * double(plan_.loops[l].step) * unit)) break;  // the next iteration jumps
+      int64_t within = axes_[a].covered;                                                      // or a step of the loop around it
       for (size_t outer = 0; outer < l; ++outer)
         if (size_t(plan_.loops[outer].axis) == a)
           within = std::min(within, plan_.loops[outer].step * (reduced(a) ? 1 : plan_.tile[a].size()));
       extend(a, within);
     }
-    const double whole = std::clamp(run * o.element_bytes, 64.0, kPanel);
+    const double whole = std::clamp(touched * o.element_bytes, 64.0, kPanel);
     return {whole, std::max(slow_share(whole), rows > 1 ? slow_share(turn) * std::max(0.0, 1 - kAheadBytes / (rows * turn)) : 0)};
   }
 
@@ -206,6 +212,7 @@ class Traffic {
   static constexpr double kStreams = 8;
 
   static constexpr double kPanel = 65536;
+  static constexpr int64_t kGapBytes = 2048;  ///< of the steps that prefetchers follow (Intel 2023, Optimization Reference Manual, §E.2.5)
 
   /// Of each stretch from memory so much comes at half the rate, until the prefetchers are far enough ahead. They follow so many rows that
   /// are walked by turns, and hold so much ahead of them, all together: what a turn takes beyond it is a stretch again. Column sums of
