@@ -87,6 +87,28 @@ TEST_CASE("plans that copy an operand into another layout first") {
   check(batch, {"g++", {"-O1"}, {}, 2});
 }
 
+TEST_CASE("reductions of rows, a few at a time from end to end") {
+  const hw::Profile profile = hw::load_profile("haswell_avx2");
+  if (!runs_here(profile)) return;
+  std::vector<test::ProgramPtr> programs;
+  for (const std::string op : {"reduce_sum", "reduce_max", "reduce_mean"})
+    for (const std::string dtype : {"f32", "bf16", "f16"})
+      for (const char* shape : {"[61, 83], \"axis\": 0", "[3, 37, 29], \"axis\": 1"})
+        programs.push_back(std::make_shared<const ir::TensorProgram>(
+            ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
+                              "\", \"dtype\": \"" + dtype + "\", \"params\": {\"shape\": " + shape + "}}")));
+  const std::vector<Problem> in_rows = test::make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < in_rows.size(); ++i) {
+    const auto plans = rtile::construct(*in_rows[i].program, profile, {1 + int(i % 3), 400});
+    const auto chunked = std::find_if(plans.begin(), plans.end(),
+                                      [](const rtile::Candidate& c) { return c.program->groups.front().nests.front().chunked(); });
+    REQUIRE_MESSAGE(chunked != plans.end(), in_rows[i].program->name);
+    batch.add(in_rows[i], profile, *chunked, "chunked");
+  }
+  check(batch, {"g++", {"-O1"}, {}, 2});
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;
