@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 import document
 
 DEVICES = {"a100_80": "A100_SXM_80GB", "h100": "H100_SXM", "rtx4090": "RTX_4090"}  # profile: nvMatmulHeuristics' name

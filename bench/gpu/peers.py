@@ -12,8 +12,10 @@ import datetime
 import json
 import math
 import statistics
+import os
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 from document import load_specs
 
 
