@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rtile/layout.h"
+#include "rtile/residence.h"
 
 namespace rgen::rtile {
 
@@ -161,6 +162,7 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
       x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
       x.box_row = box.inner * box.count[box.run], x.box_rows = 1;
       for (size_t d = 0; d < box.run; ++d) x.box_rows *= box.count[d];
+      x.box_spread = double(box.elements) * x.element_bytes / tensor_bytes(tensor);
     }
     bool inner = false;
     for (const Statement& s : nest.inner)

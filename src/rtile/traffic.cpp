@@ -131,6 +131,7 @@ class Traffic {
       const auto& o = facts_.operands[i];
       const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
+      if (i < facts_.reads && plan_.operands[i].placement == Placement::box) each[i] *= o.box_spread;
       sum += each[i];
     }
     return sum;

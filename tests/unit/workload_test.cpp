@@ -70,3 +70,36 @@ TEST_CASE("inside of a branch over a tap, nothing asks again whether its row is 
   CHECK(code.find("_border(") != std::string::npos);
   CHECK(code.find("_range(X") == std::string::npos);  // whole vectors of channels, or nothing
 }
+
+TEST_CASE("a padded copy takes the place of its borders and of what lies between rows") {
+  const ir::TensorProgram program = ir::parse_program(
+      R"--({"inputs": {"X": {"shape": [5, 7, 7]}, "W": {"shape": [5, 3, 3], "constant": true}},
+        "compute": ["Y[p:7, q:7] = sum(c:5, r:3, s:3 | X[c, p + r - 1, q + s - 1 ? 0] * W[c, r, s])"], "outputs": ["Y"]})--");
+  const rtile::Nest nest = rtile::build_nests(program).front();
+  const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+  REQUIRE(program[facts.operands[0].tensor].name == "X");
+  CHECK(facts.operands[0].box_spread == doctest::Approx(9.0 * 16 / (7 * 7)));  // rows of 9 floats, a line apart
+}
+
+TEST_CASE("matrices in memory are read from end to end of a few rows") {
+  const auto plan = [](const std::string& compute, const hw::Profile& profile) {
+    const ir::TensorProgram program =
+        ir::parse_program(R"({"inputs": {"X": {"shape": [4096, 4096]}}, "compute": [")" + compute + R"("], "outputs": ["Y"]})");
+    const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::GroupPlan& g = best.program->groups.front();
+    return std::pair{g.group.nests.front(), g.nests.front()};
+  };
+  for (const char* name : {"zen4", "zen5"}) {
+    CAPTURE(name);
+    const hw::Profile profile = hw::load_profile(name);
+    const auto [sums, of_columns] = plan("Y[j:4096] = sum(i:4096 | X[i, j])", profile);
+    REQUIRE(of_columns.chunked());
+    for (const rtile::Loop& l : of_columns.loops)
+      if (sums.axes[size_t(l.axis)].reduced) CHECK(l.step <= 16);
+    CHECK(of_columns.loops.back().axis == of_columns.vec);
+    // nothing waits for pieces of lines that are written past the caches, but for those that are read
+    const auto [copy, transposed] = plan("Y[i:4096, j:4096] = X[j, i]", profile);
+    CHECK(transposed.stream);
+    CHECK(copy.axes[size_t(transposed.loops.back().axis)].name == "i");
+  }
+}
