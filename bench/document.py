@@ -16,13 +16,18 @@ def table(titles, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def add_options(parser, run, line):
-    """Of every such script. `run` is what a table is of, `line` what a line of the summary is of."""
+def add_output(parser):
+    """Of every such script."""
     parser.add_argument("--rgen", default="build/core/bin/rgen", help="the command (default: %(default)s)")
-    parser.add_argument("--compact", action="store_true", help=f"one table for all {run}s, of fewer columns")
-    parser.add_argument("--summary-only", action="store_true", help=f"a line for each {line}, no tables")
     parser.add_argument("--markdown", metavar="FILE", help="where the tables go (default: standard output)")
     parser.add_argument("--into", nargs=2, metavar=("FILE", "NAME"), help="or into a document, between <!-- NAME --> and <!-- end -->")
+
+
+def add_options(parser, run, line):
+    """Of those that `publish`. `run` is what a table is of, `line` what a line of the summary is of."""
+    add_output(parser)
+    parser.add_argument("--compact", action="store_true", help=f"one table for all {run}s, of fewer columns")
+    parser.add_argument("--summary-only", action="store_true", help=f"a line for each {line}, no tables")
     parser.add_argument("--json", metavar="FILE", help="also everything as JSON")
 
 

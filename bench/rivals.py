@@ -6,16 +6,11 @@ ref_us`, the note with our `predicted N us`. A call's overhead is subtracted, ha
 import argparse
 import collections
 import json
-import math
 import re
 import statistics
 import subprocess
 
 import document
-
-
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def read(path, fastest):
@@ -80,7 +75,7 @@ def families(compared, threads):
         row = [name, max(len(r) for r in groups[name].values())]
         for t in threads:
             ratios = groups[name][t]
-            row += [f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"] if ratios else ["–", "–"]
+            row += [f"{statistics.geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"] if ratios else ["–", "–"]
         rows.append(row)
     titles = ["family", "entries"] + [x for t in threads for x in (f"{t} thread{'s' * (t > 1)}", "worst")]
     return document.table(titles, rows)
@@ -111,7 +106,8 @@ def main():
     parser.add_argument("--hw", default="host", help="the profile that was planned for (default: %(default)s)")
     parser.add_argument("--workloads", default="tests/data/workloads.json", help="specs of the results (default: %(default)s)")
     parser.add_argument("--fastest", action="store_true", help="each contender's fastest round, not the median of its rounds")
-    document.add_options(parser, "workload", "family")
+    parser.add_argument("--summary-only", action="store_true", help="no table of the workloads")
+    document.add_output(parser)
     options = parser.parse_args()
     records = read(options.results, options.fastest)
     compared = {key: found for key, peers in records.items() if (found := compare(peers))}

@@ -11,8 +11,8 @@ import argparse
 import datetime
 import json
 import math
-import statistics
 import os
+import statistics
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))

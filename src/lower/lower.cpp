@@ -162,7 +162,7 @@ class ProgramLowering {
     int64_t remaining = tiles;
     for (size_t k = 0; k < g.shared.size(); ++k) {
       const Blocking& s = g.shared[k];
-      const std::string axis = g.group.nests[0].axes[size_t(g.group.shared[k][0])].name;
+      const std::string axis = g.group.shared_axis(k).name;
       remaining /= s.blocks;
       const int q = b_.variable(axis + "_tile", 0, s.blocks - 1), o = b_.variable(axis + "0", 0, s.start(s.blocks - 1));
       if (by_warps && s.blocks == 1) {

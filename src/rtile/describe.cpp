@@ -122,8 +122,7 @@ std::string plan_json(const ir::TensorProgram& program, const hw::Profile& profi
     if (!g.shared.empty()) {
       json shared = json::array();
       for (size_t k = 0; k < g.shared.size(); ++k)
-        shared.push_back(
-            {{"axis", g.group.nests[0].axes[size_t(g.group.shared[k][0])].name}, {"extent", g.shared[k].extent}, {"tile", g.shared[k].hi}});
+        shared.push_back({{"axis", g.group.shared_axis(k).name}, {"extent", g.shared[k].extent}, {"tile", g.shared[k].hi}});
       j["fused_over"] = std::move(shared);
       j["tasks"] = g.tasks;
       j["estimate"] = estimate_json(profile, g.estimate);
@@ -144,7 +143,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
     if (!g.shared.empty()) {
       o << "fused over";
       for (size_t k = 0; k < g.shared.size(); ++k)
-        o << (k ? ", " : " ") << g.group.nests[0].axes[size_t(g.group.shared[k][0])].name << " in tiles of " << g.shared[k].hi;
+        o << (k ? ", " : " ") << g.group.shared_axis(k).name << " in tiles of " << g.shared[k].hi;
       o << ", " << g.tasks << " tasks" << (g.block_tasks > 0 ? ", a warp each" : "") << "\n";
       if (g.block_tasks > 0) o << time_text(profile, g.estimate);  // of its nests together: they run in the same warps
     }

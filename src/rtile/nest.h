@@ -66,6 +66,15 @@ struct Group {
   std::vector<Nest> nests;
   std::vector<std::vector<int>> shared;  ///< [shared axis][nest] → axis of that nest
   std::vector<int> local;                ///< tensors made and read inside this group only (tile buffers when shared is not empty)
+
+  /// The kth shared axis, as the first nest has it.
+  const NestAxis& shared_axis(size_t k) const { return nests[0].axes[size_t(shared[k][0])]; }
+  /// The shared axes of nest n, by its numbers.
+  std::vector<int> shared_axes_of(size_t n) const {
+    std::vector<int> axes;
+    for (const std::vector<int>& of_nests : shared) axes.push_back(of_nests[n]);
+    return axes;
+  }
 };
 
 /// Cheap elementwise stages inlined, epilogues and producers fused into nests; in execution order.

@@ -52,13 +52,13 @@ class FusedPlanner {
  public:
   FusedPlanner(const Group& g, const PlanContext& c, const PlanNest& plan_nest) : g_(g), c_(c), plan_nest_(plan_nest) {
     for (int t : g.local) local_bytes_ += tensor_bytes(c.program[t]);
-    for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(axes_of(n));
+    for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(g.shared_axes_of(n));
   }
 
   std::vector<GroupPlan> run() {
-    const int64_t extent = shared_extent(last());
+    const int64_t extent = g_.shared_axis(last()).extent;
     int64_t outside = 1;  // tiles along the other axes
-    for (size_t k = 0; k < last(); ++k) outside *= shared_extent(k);
+    for (size_t k = 0; k < last(); ++k) outside *= g_.shared_axis(k).extent;
     std::vector<int64_t> tried;
     std::vector<GroupPlan> all;
     for (int64_t size : reused_by_rows() ? product_rows(extent * outside) : few_rows()) {
@@ -79,12 +79,6 @@ class FusedPlanner {
   std::vector<std::vector<int>> axes_;  ///< of each nest, in the order of Group::shared
 
   size_t last() const { return g_.shared.size() - 1; }
-  int64_t shared_extent(size_t k) const { return g_.nests[0].axes[size_t(g_.shared[k][0])].extent; }
-  std::vector<int> axes_of(size_t n) const {
-    std::vector<int> axes;
-    for (const std::vector<int>& shared : g_.shared) axes.push_back(shared[n]);
-    return axes;
-  }
 
   /// Products want rows to reuse what they stream; rows alone stay smallest in the nearest cache.
   bool reused_by_rows() const {
@@ -112,7 +106,7 @@ class FusedPlanner {
     std::vector<int64_t> sizes{1, 4, 16};
     double row_bytes = 1;
     std::vector<Blocking> ones;
-    for (size_t k = 0; k < g_.shared.size(); ++k) ones.emplace_back(shared_extent(k), 1, 1);
+    for (size_t k = 0; k < g_.shared.size(); ++k) ones.emplace_back(g_.shared_axis(k).extent, 1, 1);
     for (size_t n = 0; n < g_.nests.size(); ++n) row_bytes = std::max(row_bytes, tile_bytes(c_.program, g_.nests[n], axes_[n], ones));
     const auto rows = int64_t(kNearShare * double(c_.profile.levels[0].capacity_bytes) / row_bytes);
     if (rows > 16) sizes.push_back(rows);
@@ -161,7 +155,7 @@ class FusedPlanner {
     int64_t tiles = 1;
     bool ragged = false;
     for (size_t k = 0; k < g_.shared.size(); ++k) {
-      p.shared.emplace_back(shared_extent(k), 1, k == last() ? size : 1);
+      p.shared.emplace_back(g_.shared_axis(k).extent, 1, k == last() ? size : 1);
       tiles *= p.shared.back().blocks;
       ragged |= p.shared.back().ragged();
     }
@@ -175,7 +169,7 @@ class FusedPlanner {
     const std::vector<Ahead> ahead = read_ahead(tiles);
     std::vector<bool> touched(c.program.tensors.size(), false);
     for (size_t n = 0; n < g_.nests.size(); ++n) {
-      const PlannedNest& planned = plan_nest_(in_tile(n, p.shared), axes_[n], context_of(n, c, p.shared, touched, ahead));
+      const PlannedNest& planned = plan_nest_(nest_in_tile(g_, n, p.shared), axes_[n], context_of(n, c, p.shared, touched, ahead));
       for (size_t k = 0; k < g_.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
       p.nests.push_back(planned.plans.front());
       for (const Operand& o : p.nests.back().operands)
@@ -187,16 +181,6 @@ class FusedPlanner {
     }
     add_up(p, double(ceil_div(tiles, p.tasks)));
     return p;
-  }
-
-  Nest in_tile(size_t n, const std::vector<Blocking>& shared) const {
-    Nest nest = g_.nests[n];
-    for (size_t k = 0; k < shared.size(); ++k) {
-      NestAxis& a = nest.axes[size_t(axes_[n][k])];
-      a.full = a.extent;
-      a.extent = shared[k].hi;
-    }
-    return nest;
   }
 
   /// `c` for the nth nest, when earlier ones have `touched` tensors.

@@ -1,20 +1,11 @@
 // Several nests over common axes on a CPU (attention, normalisations, chains of products): a loop over tiles of those axes, inside which
 // the nests run one after the other and what passes between them stays in a cache.
 #pragma once
-#include <functional>
 #include <vector>
 
-#include "rtile/workload.h"
+#include "rtile/plan_group.h"
 
 namespace rgen::rtile {
-
-/// A nest with simplified axes, the new numbers of those that were to stay, and its plans.
-struct PlannedNest {
-  Nest nest;
-  std::vector<int> kept;
-  std::vector<NestPlan> plans;
-};
-using PlanNest = std::function<const PlannedNest&(const Nest& nest, const std::vector<int>& keep, const PlanContext& context)>;
 
 /// Plans of the group, best first, of different tiles: several values of the innermost shared axis, one of the others. Pre: the group has
 /// shared axes; the profile is a CPU's.

@@ -1,5 +1,6 @@
 // What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
 #include <algorithm>
+#include <span>
 
 #include "rtile/layout.h"
 #include "rtile/planner.h"
@@ -88,21 +89,23 @@ std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
   std::vector<std::vector<Loop>> all{{}};
   if (base.reduce_order.empty() || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
   // panels of a product stay near for the next tile; of other reductions a few rows, walked from end to end, are streams for the prefetcher
-  const int64_t longest_last = contraction_ ? 1024 : 64, shortest_last = contraction_ ? 128 : 8;
+  static constexpr int64_t kPanels[] = {1024, 682, 454, 302, 201, 134}, kRows[] = {64, 32, 16, 8}, kOne[] = {1};
   std::vector<Loop> prefix;
   for (size_t i = 0; i < base.reduce_order.size(); ++i) {
     const int a = base.reduce_order[i];
     const bool last = i + 1 == base.reduce_order.size();
     const int64_t step = (last && a == base.k_axis ? base.k_step : 1) * base.tile[size_t(a)].hi;
     if (last && base.interleaved() && extent(a) % base.k_step != 0) break;
-    for (int64_t piece = last ? longest_last : 1; piece >= (last ? shortest_last : 1); piece = contraction_ ? piece * 2 / 3 : piece / 2) {
+    const std::span<const int64_t> pieces = !last          ? std::span<const int64_t>(kOne)
+                                            : contraction_ ? std::span<const int64_t>(kPanels)
+                                                           : kRows;
+    for (const int64_t piece : pieces) {
       if (extent(a) < 2 * piece && !(last && extent(a) > piece * 5 / 4)) continue;
       const int64_t equal = round_up(ceil_div(extent(a), ceil_div(extent(a), piece)), step);
       if (equal >= extent(a)) continue;
       auto c = prefix;
       c.push_back({a, equal});
       all.push_back(std::move(c));
-      if (!last) break;
     }
     if (base.tile[size_t(a)].hi > 1 || last) break;  // an unrolled axis is not chunked
     if (extent(a) > 1) prefix.push_back({a, 1});
@@ -136,16 +139,16 @@ void Planner::enumerate_loops(const NestPlan& tile) {
   for (const auto& order : orders)
     for (const auto& chunks : chunked)
       for (int64_t tile_bytes : cache_tiles()) {
+        const bool rows = !contraction_ && !chunks.empty();  // which the loop over vectors walks from end to end, right inside the chunks
+        if (rows && tile_bytes > 0) continue;
         NestPlan p = base;
         p.parallel = splits.front();
-        if (contraction_) p.loops = chunks;
+        p.loops = chunks;
         add_blocks(p, order, tile_bytes);
         if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
-        if (!contraction_) {  // rows are walked from end to end by the loop over vectors
-          if (tile_bytes > 0 && !chunks.empty()) continue;
-          const auto along = std::find_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; });
-          p.loops.insert(along, chunks.begin(), chunks.end());
-        }
+        if (rows)
+          std::rotate(p.loops.begin(), p.loops.begin() + std::ptrdiff_t(chunks.size()),
+                      std::find_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; }));
         finish(std::move(p));
       }
   keep_fastest(before, plans_.size());

@@ -51,10 +51,10 @@ std::vector<NestPlan> Planner::run() {
   // the register tiles that compute fastest go on to loops and placement
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
   if (contraction_ && !gpu()) prefer_reuse();
-  // a GPU's tiles have few loops to go with; padded copies change what loops can do, so some tiles with and without go on
-  // sums of rows differ little but in how memory is walked, which only loops tell
-  const bool sums = !gpu() && !contraction_ && !tiles_.empty() && chunkings(tiles_.front().plan).size() > 1;
-  const size_t most = size_t((gpu() ? 4 : sums ? 3 : 1) * c_.register_tiles * c_.breadth);
+  // a GPU's tiles have few loops to go with; sums of rows differ little but in how memory is walked, which only loops tell
+  const int more = gpu() ? 4 : !tiles_.empty() && sums_rows(tiles_.front().plan) ? 3 : 1;
+  const size_t most = size_t(more * c_.register_tiles * c_.breadth);
+  // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};
   double fastest[2] = {0, 0};
   for (const Scored& t : tiles_) {

@@ -20,7 +20,7 @@ class RowPlanner {
     plan_.group.local = g.local;
     plan_.group.shared.assign(g.shared.size(), {});
     for (size_t k = 0; k < g.shared.size(); ++k) {
-      plan_.shared.emplace_back(shared_extent(k), 1, k + 1 == g.shared.size() ? rows : 1);
+      plan_.shared.emplace_back(g.shared_axis(k).extent, 1, k + 1 == g.shared.size() ? rows : 1);
       plan_.tasks *= plan_.shared.back().blocks;
     }
     in_warp_.warps = plan_.tasks;
@@ -54,19 +54,11 @@ class RowPlanner {
   int registers_ = 0;                  ///< of a thread, in the nest that needs most
   double read_again_ = 0;              ///< bytes of a tile that several nests read
 
-  int64_t shared_extent(size_t k) const { return g_.nests[0].axes[size_t(g_.shared[k][0])].extent; }
   bool local(int tensor) const { return std::find(g_.local.begin(), g_.local.end(), tensor) != g_.local.end(); }
 
   bool add_nest(size_t n) {
-    Nest nest = g_.nests[n];
-    std::vector<int> keep;
-    for (size_t k = 0; k < g_.shared.size(); ++k) {
-      NestAxis& a = nest.axes[size_t(g_.shared[k][n])];
-      a.full = a.extent, a.extent = plan_.shared[k].hi;
-      keep.push_back(g_.shared[k][n]);
-    }
-    const PlannedNest& planned = plan_nest_(nest, keep, in_warp_);
-    for (size_t k = 0; k < keep.size(); ++k) plan_.group.shared[k].push_back(planned.kept[k]);
+    const PlannedNest& planned = plan_nest_(nest_in_tile(g_, n, plan_.shared), g_.shared_axes_of(n), in_warp_);
+    for (size_t k = 0; k < g_.shared.size(); ++k) plan_.group.shared[k].push_back(planned.kept[k]);
     contexts_.push_back(in_warp_);
     plan_.nests.push_back(planned.plans.front());
     for (const Operand& o : plan_.nests.back().operands)
@@ -97,7 +89,7 @@ class RowPlanner {
     for (int t : g_.local) {
       int64_t elements = 1;
       for (const ir::Size& s : c_.program[t].shape) elements *= s.value();
-      for (size_t k = 0; k < plan_.shared.size(); ++k) elements = elements / shared_extent(k) * plan_.shared[k].hi;
+      for (size_t k = 0; k < plan_.shared.size(); ++k) elements = elements / g_.shared_axis(k).extent * plan_.shared[k].hi;
       bytes += round_up(elements * size_of(c_.program[t].dtype), kWarpAlignment);
     }
     return bytes;
@@ -154,10 +146,10 @@ bool multiplies_matrices(const Nest& nest) {
 std::vector<GroupPlan> plan_rows(const Group& group, const PlanContext& context, const PlanNest& plan_nest) {
   std::vector<GroupPlan> all;
   std::vector<int64_t> tried;
-  const int64_t extent = group.nests[0].axes[size_t(group.shared.back()[0])].extent;
+  const int64_t extent = group.shared_axis(group.shared.size() - 1).extent;
   int64_t points = 0;  // of a row, in the largest nest
   for (const Nest& n : group.nests) points = std::max(points, n.points());
-  for (const std::vector<int>& axis : group.shared) points /= group.nests[0].axes[size_t(axis[0])].extent;
+  for (size_t k = 0; k < group.shared.size(); ++k) points /= group.shared_axis(k).extent;
   for (int64_t rows : kRows) {
     const int64_t equal = Blocking(extent, 1, rows).hi;
     if (equal > 1 && equal * points > kPoints) break;

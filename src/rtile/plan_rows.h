@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "rtile/plan_fused.h"
+#include "rtile/plan_group.h"
 
 namespace rgen::rtile {
 

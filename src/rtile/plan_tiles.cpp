@@ -112,7 +112,7 @@ void Planner::score(NestPlan& p) {
     if (launch(p, tile, 8, 2) || launch(p, tile, 8, 1)) us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
-    alone_.near = contraction_ || chunkings(p).size() > 1;  // loops bring its operands near; others' pass by once
+    alone_.near = contraction_ || sums_rows(p);  // loops bring its operands near; others' pass by once
     const auto timed = [&](const std::vector<int>& order) {
       p.loops.clear();
       for (int a : order) p.loops.push_back({a, 1});

@@ -107,8 +107,11 @@ class Planner {
   NestPlan fetch_ahead(NestPlan p) const;
   /// Partial sums pass through memory as vectors.
   bool sums_contiguous(int vec) const;
-  /// Chunks of the reduction whose panels stay in a near cache: leading reduced axes one value at a time, or pieces of the last.
+  /// Chunks of the reduction: leading reduced axes one value at a time, or pieces of the last. None, and of a product those whose panels
+  /// stay in a near cache, else a few rows.
   std::vector<std::vector<Loop>> chunkings(const NestPlan& base) const;
+  /// A reduction that is no product, of rows that loops may take a few at a time.
+  bool sums_rows(const NestPlan& base) const { return !contraction_ && chunkings(base).size() > 1; }
   /// The vector axis outside or inside the other block loops.
   std::vector<std::vector<int>> loop_orders(const NestPlan& base) const;
   /// Sizes at which an outer tile of blocks may be cut: none, half of each cache.

@@ -49,7 +49,7 @@ class Traffic {
       stretches[i] = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
       conflicts[i] = conflict_bytes(lines);
-      if (i < facts_.reads && plan_.operands[i].placement != Placement::prepack) pages += pages_of(lines);
+      if (i < facts_.reads && !placed(i, Placement::prepack)) pages += pages_of(lines);
       if (facts_.products == 0 && c_.missing == 1 && !leaves(i, 1) && apart(body_lines(i, false))) by_turns[i] = kByTurns;
     }
     const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
@@ -77,14 +77,15 @@ class Traffic {
           if (!reusing) bytes = slides ? std::min(bytes * trips[l], each(l)[i]) : bytes * trips[l];
         }
         const bool memory = inner + 2 == levels.size();
-        if (memory && !(o.is_store && plan_.stream))
-          bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-        if (!(o.is_store && plan_.stream && memory))
-          t.runs += bytes / stretches[i].bytes;  // nothing waits for a line that is written whole
-        if (memory && !o.is_store) bytes *= 1 + stretches[i].slow;
-        if (memory && o.is_store && plan_.stream) bytes *= std::min(stretches[i].turns, kStreamedTurns);
+        if (memory && o.is_store && plan_.stream) {  // nothing waits for a line that is written whole
+          bytes *= std::min(stretches[i].turns, kStreamedTurns);
+        } else {
+          if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
+          t.runs += bytes / stretches[i].bytes;
+          if (memory && !o.is_store) bytes *= 1 + stretches[i].slow;
+        }
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
-        if (!o.is_store && plan_.operands[i].placement != Placement::prepack) bytes *= unprefetched;
+        if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;
         come += bytes, concentrated += bytes * uses;
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
@@ -130,13 +131,14 @@ class Traffic {
     double sum = 0;
     for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
-      const bool packed = i < facts_.reads && plan_.operands[i].placement == Placement::prepack;
-      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, packed);
-      if (i < facts_.reads && plan_.operands[i].placement == Placement::box) each[i] *= o.box_spread;
+      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, placed(i, Placement::prepack));
+      if (placed(i, Placement::box)) each[i] *= o.box_spread;
       sum += each[i];
     }
     return sum;
   }
+
+  bool placed(size_t operand, Placement p) const { return operand < facts_.reads && plan_.operands[operand].placement == p; }
 
   /// It waits beyond this level between its uses.
   bool leaves(size_t operand, size_t level) const { return !c_.near && c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
@@ -149,7 +151,7 @@ class Traffic {
     double lost = 0;
     for (size_t i = 0; i < facts_.reads; ++i) {
       const auto& o = facts_.operands[i];
-      if (!o.inner || plan_.operands[i].placement == Placement::prepack) continue;
+      if (!o.inner || placed(i, Placement::prepack)) continue;
       double ways = 0;
       for (size_t a = 0; a < n_; ++a) {
         const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
@@ -162,14 +164,15 @@ class Traffic {
     return lost;
   }
 
-  /// Bytes that an operand walks without a jump, from the tile outwards through the loops; and the share of them that comes from memory
-  /// at half the rate, and how many of them are walked by turns.
+  /// How an operand is walked, from the tile outwards through the loops.
   struct Stretch {
-    double bytes = kPanel, slow = 0, turns = 1;
+    double bytes = kPanel;  ///< touched before a jump
+    double slow = 0;        ///< share of them that comes from memory at half the rate
+    double turns = 1;       ///< rows that are walked by turns
   };
   Stretch stretch(size_t i) const {
     const auto& o = facts_.operands[i];
-    if (i < facts_.reads && plan_.operands[i].placement == Placement::prepack) return {};  // panels follow one another
+    if (placed(i, Placement::prepack)) return {};  // panels follow one another
     // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
     std::vector<int64_t> covered(n_, 1);
     for (size_t a = 0; a < n_; ++a) {
@@ -197,12 +200,12 @@ class Traffic {
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
-      const double unit = reduced(a) ? 1 : double(plan_.tile[a].size());
-      if (!follows(double(std::abs(o.coef[a])) * double(plan_.loops[l].step) * unit)) break;  // the next iteration jumps
-      int64_t within = axes_[a].covered;                                                      // or a step of the loop around it
+      const int64_t unit = reduced(a) ? 1 : plan_.tile[a].size();
+      if (!follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * unit))) break;  // the next iteration jumps
+      // all that it covers, or a step of the loop around it
+      int64_t within = axes_[a].covered;
       for (size_t outer = 0; outer < l; ++outer)
-        if (size_t(plan_.loops[outer].axis) == a)
-          within = std::min(within, plan_.loops[outer].step * (reduced(a) ? 1 : plan_.tile[a].size()));
+        if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * unit);
       extend(a, within);
     }
     const double whole = std::clamp(touched * o.element_bytes, 64.0, kPanel);
@@ -237,7 +240,7 @@ class Traffic {
     const auto& o = facts_.operands[i];
     const hw::MemoryLevel& l1 = c_.profile.levels[0];
     std::vector<int64_t> lines{0};
-    if (o.is_store || !o.inner || plan_.operands[i].placement == Placement::prepack) return lines;
+    if (o.is_store || !o.inner || placed(i, Placement::prepack)) return lines;
     for (size_t a = 0; a < n_; ++a) {
       const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
       const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
@@ -284,7 +287,7 @@ class Traffic {
   /// Elements between neighbours along each axis, where the plan puts the operand.
   const std::vector<int64_t>& placed_coef(size_t i) const {
     const auto& o = facts_.operands[i];
-    return plan_.operands[i].placement == Placement::box && !o.box_coef.empty() ? o.box_coef : o.coef;
+    return placed(i, Placement::box) && !o.box_coef.empty() ? o.box_coef : o.coef;
   }
 };
 

@@ -143,7 +143,7 @@ class Counter {
         load_splits += n / fill * split(i, plan_.operands[i].transpose_axis);
       } else {
         stride == 2 ? function("shuffle", n) : function("gather", n);
-        loads += stride == 2 && !gpu() ? 2 * n : n, extra += n;  // a gather's figure has its loads in it
+        loads += stride == 2 && !gpu() ? 2 * n : n, extra += n;  // every other element of two vectors
       }
       // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
       if (gpu() && stride == 0 && o.inner) loads -= n * (1 - 1 / double(merged(o)));

@@ -31,9 +31,10 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
 }
 
 TemporaryFolder::TemporaryFolder() {
-  std::error_code none;
-  const std::filesystem::path root = std::filesystem::temp_directory_path(none);
-  std::string name = ((none ? std::filesystem::path(P_tmpdir) : root) / "rgen-XXXXXX").string();
+  std::error_code error;
+  std::filesystem::path root = std::filesystem::temp_directory_path(error);
+  if (error) root = P_tmpdir;  // TMPDIR names no folder: where the compiler goes then, too
+  std::string name = root / "rgen-XXXXXX";
   if (!mkdtemp(name.data()))
     throw Error(ErrorCode::toolchain, std::string("cannot make a temporary folder: ") + std::strerror(errno), name);
   path_ = name;

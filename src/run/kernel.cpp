@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-
 #include <sys/mman.h>
 
 #include <cstring>
