@@ -16,6 +16,7 @@ namespace rgen::hw {
 /// Bytes that one worker moves between a level and the next inner one (index as in Profile::levels).
 struct LevelTraffic {
   double read_bytes = 0, write_bytes = 0;
+  double stream_bytes = 0;   ///< written past the caches, to memory
   double concentration = 1;  ///< bytes come in at the first of so many uses: only the computing of that one hides them
   double ahead_bytes = 0;    ///< of read_bytes: asked for so early that nothing waits for them
   double runs = 0;           ///< contiguous stretches: each costs part of the latency before the prefetcher follows

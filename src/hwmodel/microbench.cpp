@@ -68,6 +68,11 @@ class Recorder {
       if (!m.rows.empty()) {
         level["read"] = bandwidth(m.rows, &LevelFigures::Row::read_gbs);
         level["write"] = bandwidth(m.rows, &LevelFigures::Row::write_gbs);
+        level.erase("stream"), level.erase("copy");
+        if (m.rows[0].copy_gbs > 0) {
+          level["stream"] = bandwidth(m.rows, &LevelFigures::Row::stream_gbs);
+          level["copy"] = bandwidth(m.rows, &LevelFigures::Row::copy_gbs);
+        }
       }
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");
       kept.push_back(level);

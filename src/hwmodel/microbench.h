@@ -29,7 +29,9 @@ constexpr int64_t scratch_bytes = 8192;
 struct StreamLoops {
   void (*read)(const void* begin, int64_t bytes);
   void (*write)(void* begin, int64_t bytes);
-  void (*multiply)(const void* begin, int64_t bytes);  ///< reads; with every load, a dozen independent multiply-adds
+  void (*stream)(void* begin, int64_t bytes);               ///< writes past the caches; null: there are no such stores
+  void (*copy)(const void* from, void* to, int64_t bytes);  ///< reads, and writes past the caches
+  void (*multiply)(const void* begin, int64_t bytes);       ///< reads; with every load, a dozen independent multiply-adds
 };
 StreamLoops stream_loops(int vector_bits);
 constexpr int64_t stream_block = 1024;
@@ -86,7 +88,7 @@ struct LevelFigures {
   double overlap = -1;  ///< how much of its read time adds to that of multiplications beside it (0 … 1); < 0: not measured
   struct Row {
     int sharers;
-    double read_gbs, write_gbs;
+    double read_gbs, write_gbs, stream_gbs = 0, copy_gbs = 0;  ///< the last two of memory, where there are such stores
   };
   std::vector<Row> rows;
 };

@@ -89,16 +89,30 @@ class Probe {
     return best;
   }
 
+  enum class Direction : uint8_t { read, write, stream, copy };
+  bool streams() const { return streams_.stream != nullptr; }
+
   // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms.
-  double bandwidth(int sharers, int64_t bytes, bool writing) {
-    bytes = std::max<int64_t>(bytes / stream_block, 1) * stream_block;
+  double bandwidth(int sharers, int64_t bytes, Direction direction) {
+    bytes = std::max<int64_t>(bytes / (2 * stream_block), 1) * 2 * stream_block;
     const bool memory = bytes * sharers > arena_.bytes() / 2;  // streams once through more than the caches hold
     double best = 0;
     for (int repeat = 0; repeat < 4; ++repeat) {
       std::vector<double> gbs(static_cast<size_t>(sharers));
       team_.run(sharers, [&](int i) {
         std::byte* mine = arena_.slice(i, sharers);
-        auto pass = [&] { writing ? streams_.write(mine, bytes) : streams_.read(mine, bytes); };
+        auto pass = [&] {
+          switch (direction) {
+            case Direction::read:
+              return streams_.read(mine, bytes);
+            case Direction::write:
+              return streams_.write(mine, bytes);
+            case Direction::stream:
+              return streams_.stream(mine, bytes);
+            case Direction::copy:
+              return streams_.copy(mine, mine + bytes / 2, bytes / 2);
+          }
+        };
         int64_t passes = 1;
         if (!memory) {
           pass();
@@ -187,9 +201,13 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   levels[memory].latency_ns = near_ns[memory];
 
   for (int sharers : sharer_counts(team.size())) {
-    for (size_t i = 0; i <= memory && !budget.spent(); ++i)
-      levels[i].rows.push_back(
-          {sharers, probe.bandwidth(sharers, probe.inside(i, sharers), false), probe.bandwidth(sharers, probe.inside(i, sharers), true)});
+    for (size_t i = 0; i <= memory && !budget.spent(); ++i) {
+      const auto gbs = [&](Probe::Direction d) { return probe.bandwidth(sharers, probe.inside(i, sharers), d); };
+      levels[i].rows.push_back({sharers, gbs(Probe::Direction::read), gbs(Probe::Direction::write)});
+      if (i < memory || !probe.streams()) continue;
+      levels[i].rows.back().stream_gbs = gbs(Probe::Direction::stream);
+      levels[i].rows.back().copy_gbs = gbs(Probe::Direction::copy);
+    }
   }
   // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
   const double compute = probe.multiplying_ns(probe.inside(0, 1));

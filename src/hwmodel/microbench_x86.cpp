@@ -30,6 +30,9 @@ namespace {
 #define UNARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "\\r"))
 #define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
 
+// What is written: Zen 4 streams lines of zeros more than three times as fast as others.
+#define SOMETHING(V) "movl $0x3f800001, %%eax\n vmovd %%eax, %%xmm0\n vbroadcastss %%xmm0, %%" V "0\n"
+
 #define COMMON_LOOPS(V, OFFSETS)                                                                                                                                                                       \
   BINARY(fma, V, "vfmadd231ps")                                                                                                                                                                        \
   CHAIN(fma_chain, V, "vfmadd231ps")                                                                                                                                                                   \
@@ -59,10 +62,26 @@ namespace {
                      : CLOBBERS); \
   }                                                                                                                                                                                                    \
   void write(void* begin, int64_t bytes) {                                                                                                                                                             \
-    __asm__ volatile("vxorps %%xmm0, %%xmm0, %%xmm0\n .p2align 5\n1:\n .irp o," OFFSETS "\n vmovups %%" V                                                                                              \
-                     "0, \\o(%0)\n .endr\n"                                                                                                                                                            \
-                     "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                                                                                                                         \
+    __asm__ volatile(SOMETHING(V) ".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups %%" V                                                                                                                 \
+                                  "0, \\o(%0)\n .endr\n"                                                                                                                                               \
+                                  "addq $1024, %0\n subq $1024, %1\n jnz 1b\n vzeroupper\n"                                                                                                            \
                      : "+r"(begin), "+r"(bytes)                                                                                                                                                        \
+                     :                                                                                                                                                                                 \
+                     : CLOBBERS);                                                                                                                                                                      \
+  }                                                                                                                                                                                                    \
+  void stream(void* begin, int64_t bytes) {                                                                                                                                                            \
+    __asm__ volatile(SOMETHING(V) ".p2align 5\n1:\n .irp o," OFFSETS "\n vmovntps %%" V                                                                                                                \
+                                  "0, \\o(%0)\n .endr\n"                                                                                                                                               \
+                                  "addq $1024, %0\n subq $1024, %1\n jnz 1b\n sfence\n vzeroupper\n"                                                                                                   \
+                     : "+r"(begin), "+r"(bytes)                                                                                                                                                        \
+                     :                                                                                                                                                                                 \
+                     : CLOBBERS);                                                                                                                                                                      \
+  }                                                                                                                                                                                                    \
+  void copy(const void* from, void* to, int64_t bytes) {                                                                                                                                               \
+    __asm__ volatile(".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V "0\n vmovntps %%" V                                                                                                 \
+                     "0, \\o(%1)\n .endr\n"                                                                                                                                                            \
+                     "addq $1024, %0\n addq $1024, %1\n subq $1024, %2\n jnz 1b\n sfence\n vzeroupper\n"                                                                                               \
+                     : "+r"(from), "+r"(to), "+r"(bytes)                                                                                                                                               \
                      :                                                                                                                                                                                 \
                      : CLOBBERS);                                                                                                                                                                      \
   }
@@ -149,8 +168,8 @@ std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vecto
 }
 
 StreamLoops stream_loops(int vector_bits) {
-  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write, avx512::multiply}
-                            : StreamLoops{avx2::read, avx2::write, avx2::multiply};
+  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write, avx512::stream, avx512::copy, avx512::multiply}
+                            : StreamLoops{avx2::read, avx2::write, avx2::stream, avx2::copy, avx2::multiply};
 }
 
 void* chase(void* start, int64_t hops) {

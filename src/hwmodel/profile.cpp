@@ -23,6 +23,13 @@ static double interpolate(const std::vector<SharedBandwidth>& table, int sharers
 
 double MemoryLevel::read_gbs(int sharers) const { return interpolate(read, sharers); }
 double MemoryLevel::write_gbs(int sharers) const { return interpolate(write, sharers); }
+double MemoryLevel::streaming_ns(double read_bytes, double streamed_bytes, int sharers) const {
+  const auto gbs = [&](const std::vector<SharedBandwidth>& table) {
+    return table.empty() ? read_gbs(sharers) : interpolate(table, sharers);
+  };
+  const double both = std::min(read_bytes, streamed_bytes), moved = streamed_bytes > 0 ? 2 * both / gbs(copy) : 0;
+  return moved + (read_bytes - both) / read_gbs(sharers) + (streamed_bytes > both ? (streamed_bytes - both) / gbs(stream) : 0);
+}
 
 bool Profile::has(std::string_view isa_feature) const { return std::find(isa.begin(), isa.end(), isa_feature) != isa.end(); }
 

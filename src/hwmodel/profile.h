@@ -30,9 +30,12 @@ struct MemoryLevel {
   double latency_ns = 0;
   std::vector<SharedBandwidth> read;  ///< ascending `sharers`; towards the next inner level
   std::vector<SharedBandwidth> write;
-  double overlap = 0;                  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
-  double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
+  std::vector<SharedBandwidth> stream, copy;  ///< of memory, past the caches: written; read and written, half and half. Empty: as `read`
+  double overlap = 0;                         ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
+  double read_gbs(int sharers) const;         ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;
+  /// What of both goes by turns takes the time of a copy, the rest its own: reads and writes may use links that are not the same.
+  double streaming_ns(double read_bytes, double streamed_bytes, int sharers) const;
 };
 
 /// An instruction of the machine: acc[m×n] += a[m×k]·b[k×n] of these types. `lanes` instead of n for elementwise forms.

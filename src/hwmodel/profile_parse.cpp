@@ -105,6 +105,11 @@ class Reader {
     out.latency_ns = nanoseconds(in["latency"]);
     out.read = bandwidth(in["read"], path + "/read");
     out.write = bandwidth(in["write"], path + "/write");
+    for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}}) {
+      if (!in.contains(key)) continue;
+      if (!last) fail(path + "/" + key, std::string("only memory has the figure '") + key + "': what it counts goes past the caches");
+      *table = bandwidth(in[key], path + "/" + key);
+    }
     out.overlap = value(in["overlap"]);
     return out;
   }

@@ -39,7 +39,7 @@ class NestPlanner {
   std::map<Key, PlannedNest> planned_;
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
-    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps}};
+    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, int64_t(c.ahead_bytes)}};
     const auto tensor = [&](int t) { k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)]}); };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
     k.second.insert(k.second.end(), keep.begin(), keep.end());
@@ -204,8 +204,9 @@ class Constructor {
     for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
       const hw::MemoryLevel& level = profile_.levels[l];
       // a cache fetches the lines that are written; past it they may stream to memory
-      const double per_written = l + 1 < profile_.levels.size() ? level.write_gbs(workers) : level.read_gbs(workers);
-      const double us = (l == home ? residence_.missing : 1) * (read / level.read_gbs(workers) + written / per_written) / workers / 1e3;
+      const bool cache = l + 1 < profile_.levels.size();
+      const double ns = level.streaming_ns(read, cache ? 0 : written, workers) + (cache ? written / level.write_gbs(workers) : 0);
+      const double us = (l == home ? residence_.missing : 1) * ns / workers / 1e3;
       if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
     }
   }

@@ -58,40 +58,50 @@ std::string_view function_name(ir::BinaryOp op) {
 /// Registers that the coefficients of a polynomial take.
 constexpr int64_t kCoefficients = 10;
 
-void count(std::vector<std::pair<std::string_view, double>>& into, std::string_view f) {
-  for (auto& [name, n] : into)
-    if (name == f) {
-      n += 1;
-      return;
-    }
-  into.push_back({f, 1});
-}
+/// The functions of an expression, each with the axes on which its value depends.
+class FunctionCounter {
+ public:
+  FunctionCounter(size_t axes, std::vector<NestFacts::Function>& into) : n_(axes), into_(into) {}
 
-/// `top`: the outermost product of a sum is part of the multiply-add.
-void count_functions(const ir::Expr& e, std::vector<std::pair<std::string_view, double>>& into, double& ops, bool top) {
-  std::visit(ir::overloaded{[](const ir::Const&) {}, [](const ir::Access&) {}, [&](const ir::IndexValue&) { count(into, "add"), ops += 1; },
-                            [&](const ir::Unary& u) {
-                              count(into, function_name(u.op));
-                              ops += u.op == ir::UnaryOp::exp || u.op == ir::UnaryOp::erf || u.op == ir::UnaryOp::tanh ||
-                                             u.op == ir::UnaryOp::log
-                                         ? 14
-                                         : 1;
-                              count_functions(*u.x, into, ops, false);
-                            },
-                            [&](const ir::Binary& b) {
-                              if (!top) count(into, function_name(b.op)), ops += 1;
-                              count_functions(*b.x, into, ops, false);
-                              count_functions(*b.y, into, ops, false);
-                            },
-                            [&](const ir::Select& s) {
-                              count(into, "select"), ops += 1;
-                              count_functions(*s.condition, into, ops, false);
-                              count_functions(*s.yes, into, ops, false);
-                              count_functions(*s.no, into, ops, false);
-                            },
-                            [&](const ir::Cast& c) { count(into, "convert"), ops += 1, count_functions(*c.x, into, ops, false); }},
-             e.node);
-}
+  void count(std::string_view name, const std::vector<bool>& along, double instructions = 1) {
+    auto f = std::find_if(into_.begin(), into_.end(), [&](const auto& x) { return x.name == name && x.along == along; });
+    if (f == into_.end()) f = into_.insert(f, {name, along});
+    f->times += 1, f->instructions += instructions;
+  }
+
+  /// The axes of `e`. `top`: the outermost product of a sum is part of the multiply-add.
+  std::vector<bool> count(const ir::Expr& e, bool top = false) {
+    std::vector<bool> along(n_, false);
+    const auto part = [&](const ir::ExprPtr& x) {
+      const std::vector<bool> its = count(*x);
+      for (size_t a = 0; a < n_; ++a) along[a] = along[a] || its[a];
+    };
+    const auto index = [&](const ir::Index& i) {
+      for (size_t a = 0; a < n_; ++a) along[a] = along[a] || i.uses(int(a));
+    };
+    constexpr double kPolynomial = 14;  // instructions
+    std::visit(ir::overloaded{[](const ir::Const&) {}, [&](const ir::Access& a) { std::for_each(a.index.begin(), a.index.end(), index); },
+                              [&](const ir::IndexValue& i) { index(i.index), count("add", along); },
+                              [&](const ir::Unary& u) {
+                                part(u.x);
+                                using O = ir::UnaryOp;
+                                const bool polynomial = u.op == O::exp || u.op == O::erf || u.op == O::tanh || u.op == O::log;
+                                count(function_name(u.op), along, polynomial ? kPolynomial : 1);
+                              },
+                              [&](const ir::Binary& b) {
+                                part(b.x), part(b.y);
+                                if (!top) count(function_name(b.op), along);
+                              },
+                              [&](const ir::Select& s) { part(s.condition), part(s.yes), part(s.no), count("select", along); },
+                              [&](const ir::Cast& c) { part(c.x), count("convert", along); }},
+               e.node);
+    return along;
+  }
+
+ private:
+  const size_t n_;
+  std::vector<NestFacts::Function>& into_;
+};
 
 bool is_product(const Statement& s) {
   const ir::Binary* b = std::get_if<ir::Binary>(&s.value->node);
@@ -183,18 +193,18 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
     x.inner = inner && s.reduce == ir::ReduceOp::none;
     f.operands.push_back(std::move(x));
   };
+  FunctionCounter inner(nest.axes.size(), f.inner_functions), outer(nest.axes.size(), f.outer_functions);
+  const std::vector<bool> every_axis(nest.axes.size(), true);
   for (const Statement& s : nest.inner) {
-    if (is_product(s)) {
+    if (is_product(s))
       ++f.products;
-    } else if (s.reduce != ir::ReduceOp::none) {
-      count(f.inner_functions, s.reduce == ir::ReduceOp::sum ? "add" : "max");
-      f.inner_ops += 1;
-    }
-    count_functions(*s.value, f.inner_functions, f.inner_ops, is_product(s));
+    else if (s.reduce != ir::ReduceOp::none)
+      inner.count(s.reduce == ir::ReduceOp::sum ? "add" : "max", every_axis);
+    inner.count(*s.value, is_product(s));
     stores(s, true);
   }
   for (const Statement& s : nest.outer) {
-    count_functions(*s.value, f.outer_functions, f.outer_ops, false);
+    outer.count(*s.value);
     stores(s, false);
   }
   return f;
@@ -294,7 +304,7 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   }
   // coefficients of polynomials, which compilers keep for the whole loop
   if (nest.has_reduction())
-    for (const auto& [name, count] : facts.inner_functions) live += transcendental(name) ? kCoefficients : 0;
+    for (const NestFacts::Function& f : facts.inner_functions) live += transcendental(f.name) ? kCoefficients : 0;
   return int(accumulators + live);
 }
 

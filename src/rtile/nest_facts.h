@@ -33,10 +33,14 @@ struct NestFacts {
   };
   std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
   size_t reads = 0;
-  int products = 0;                                                                   ///< inner sum statements that are one multiply-add
-  std::vector<std::pair<std::string_view, double>> inner_functions, outer_functions;  ///< vectors through each function per point
-  bool slides = false;                  ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same
-  double inner_ops = 0, outer_ops = 0;  ///< instructions of those
+  int products = 0;     ///< inner sum statements that are one multiply-add
+  bool slides = false;  ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same
+  struct Function {
+    std::string_view name;    ///< as in a profile
+    std::vector<bool> along;  ///< the axes on which its argument depends: points that differ in others share one evaluation
+    double times = 0, instructions = 0;
+  };
+  std::vector<Function> inner_functions, outer_functions;  ///< of every point; after the reduction
 };
 /// A function of the profile that is computed as a polynomial, whose coefficients take registers.
 bool transcendental(std::string_view function);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kNearShare = 0.8;     ///< of a cache, for what nests of one tile hand on to each other
 constexpr double kBetweenNests = 40;   ///< cycles that a nest waits for the last result of the one before
+constexpr double kUnderWay = 4096;     ///< bytes that memory still delivers or takes while the next nest computes: 64 lines
 constexpr double kBufferShare = 0.25;  ///< of the second cache, for buffers that others stream past
 
 /// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does.
@@ -138,13 +139,10 @@ class FusedPlanner {
     if (!is_affine(a.index) || a.out_of_bounds) return 0;
     return linearise(a.index, const_sizes(c_.program[a.tensor].strides), int(nest.axes.size())).coef[size_t(axis)];
   }
-  void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, int workers, NestPlan& p) const {
+  void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, NestPlan& p) const {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
         p.operands.change(i, [&](Operand& o) { o.ahead = rows * stride_along(nest, o.access, axis); });
-    const double us = c_.missing * x.bytes / c_.profile.levels.back().read_gbs(workers) / 1e3;
-    p.estimate.us = std::cbrt(std::pow(p.estimate.us, 3) + std::pow(us, 3));
-    p.estimate.level_us.back() += us;
   }
 
   /// Tiles of `size` values of the innermost shared axis.
@@ -175,7 +173,7 @@ class FusedPlanner {
       for (const Operand& o : p.nests.back().operands)
         if (o.placement == Placement::box) return {};  // no padded copies inside a tile: their placement is per region
       for (const Ahead& x : ahead)
-        if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, int(p.tasks), p.nests.back());
+        if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, p.nests.back());
       for (int t : tensors_in_memory(planned.nest)) touched[size_t(t)] = true;
       p.group.nests.push_back(planned.nest);
     }
@@ -195,16 +193,21 @@ class FusedPlanner {
     const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared), kNearShare);
     for (size_t t = 0; t < touched.size(); ++t)
       if (touched[t]) c.home[t] = std::min(c.home[t], near);
-    for (const Ahead& x : ahead)
+    for (const Ahead& x : ahead) {
       if (x.first == n) c.home[size_t(x.tensor)] = 1;
+      if (x.last == n) c.ahead_bytes += x.bytes;
+    }
     return c;
   }
 
   /// The estimate of a worker that runs the nests `rounds` times.
   void add_up(GroupPlan& p, double rounds) const {
-    for (const NestPlan& n : p.nests) p.estimate += n.estimate;
+    double longest_us = 0;
+    for (const NestPlan& n : p.nests) p.estimate += n.estimate, longest_us = std::max(longest_us, n.estimate.us);
     const double waits_us = kBetweenNests / c_.profile.ghz / 1e3 * double(p.nests.size() - 1);
     p.estimate.us += waits_us - c_.profile.call_us * double(p.nests.size()), p.estimate.overhead_us += waits_us;
+    const double under_way_us = kUnderWay / c_.profile.levels.back().read_gbs(int(p.tasks)) / 1e3;
+    p.estimate.us -= std::min({under_way_us, p.estimate.level_us.back(), std::max(0.0, p.estimate.us - longest_us)});
     for (double* x : {&p.estimate.us, &p.estimate.compute_us, &p.estimate.overhead_us}) *x *= rounds;
     for (double& x : p.estimate.level_us) x *= rounds;
     p.estimate.us += c_.profile.call_us + (p.tasks > 1 ? c_.profile.fork_join_us : 0);

@@ -238,6 +238,17 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
   return options;
 }
 
+/// Every row begins a line. Else it has vectors in two lines each, which cannot be streamed: a softmax of 4096 × 1000 whose rows alternate
+/// takes 2.1 ms on Zen 4, stored as usual 1.5. The nest may be that of one row, its place unknown.
+bool Planner::rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const {
+  int64_t stride = 1;
+  for (size_t d = o.shape.size(); d-- > 0;) {
+    if (stride >= extent(int(along)) && o.shape[d] > 1 && stride * o.element_bytes % c_.profile.levels[0].line_bytes != 0) return false;
+    stride *= o.shape[d];
+  }
+  return true;
+}
+
 bool Planner::streams(const NestPlan& p) const {
   if (c_.profile.arch != "x86-64" || p.chunked()) return false;
   const int along = p.store_transpose_axis >= 0 ? p.store_transpose_axis : p.vec;
@@ -245,7 +256,7 @@ bool Planner::streams(const NestPlan& p) const {
   for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
     if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
-        o.coef[size_t(along)] == 1)
+        o.coef[size_t(along)] == 1 && rows_on_lines(o, size_t(along)))
       return true;
   }
   return false;

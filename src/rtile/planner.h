@@ -122,6 +122,7 @@ class Planner {
   std::vector<std::vector<Parallel>> parallel_options(const NestPlan& p) const;
   /// Results that live in memory beyond the caches need not be fetched in order to be overwritten.
   bool streams(const NestPlan& p) const;
+  bool rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const;
   void finish(NestPlan p);
 
   // ---- launches of a GPU ----

@@ -16,6 +16,7 @@ class Traffic {
 
   /// Streams beyond the first-level cache.
   void run() {
+    into_.back().read_bytes = (plan_.stream ? c_.missing_beside_streams : c_.missing) * c_.ahead_bytes;
     const std::vector<Loop> loops = all_loops();
     const size_t n_operands = facts_.operands.size(), n_loops = loops.size(), n_outside = plan_.loops.size();
     size_t farthest = 0;  // the last level that streams come from
@@ -90,7 +91,7 @@ class Traffic {
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
           if (plan_.stream)
-            t.read_bytes += memory ? bytes : 0;
+            t.stream_bytes += memory ? bytes : 0;
           else
             t.write_bytes += bytes;
           if (chunks_ > 1) t.read_bytes += bytes * (1 - 1 / chunks_);  // partial sums

@@ -91,13 +91,15 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
     if (!facts.operands[i].inner) outer_loads += vectors;
   hw::Workload& w = g.task;
   w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps * multiply}};
-  for (const auto& [f, k] : facts.outer_functions) w.functions.push_back({f, k * vectors * multiply});
+  double epilogue_instructions = 6;
+  for (const NestFacts::Function& f : facts.outer_functions)
+    w.functions.push_back({f.name, f.times * vectors * multiply}), epilogue_instructions += f.instructions;
   constexpr double kWavefront = 128;
   w.loads = (step.wavefronts * steps + vectors + outer_loads) * multiply;
   w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.all * steps + 2 * vectors * multiply;
   const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (b.packed ? 2 : 3), decoding = 6 + 10 * double(s.row_axes.size() - 1);
   // a round's barriers and addresses: those who multiply and those who copy have their own
-  const double round = 14.0 / s.depth, epilogue = (6 + facts.outer_ops) * vectors + outer_loads + 16 * b.row_tiles * decoding;
+  const double round = 14.0 / s.depth, epilogue = epilogue_instructions * vectors + outer_loads + 16 * b.row_tiles * decoding;
   w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
   w.levels.resize(1);
   w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};

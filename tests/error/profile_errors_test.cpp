@@ -137,6 +137,8 @@ TEST_CASE("figures that cannot be together") {
       {"zen5", "/levels/2/latency/value", [](json& d) { d["levels"][2]["latency"]["value"] = 1; }},
       {"zen5", "/levels/0/line/value", [](json& d) { d["levels"][0]["line"]["value"] = 48; }},
       {"zen5", "/levels/3/capacity", [](json& d) { d["levels"][3]["capacity"] = d["levels"][2]["capacity"]; }},
+      {"zen4", "/levels/2/copy", [](json& d) { d["levels"][2]["copy"] = d["levels"][3]["copy"]; }},
+      {"zen4", "/levels/3/stream/per_sharer/1/sharers", [](json& d) { d["levels"][3]["stream"]["per_sharer"][1]["sharers"] = 1; }},
       {"zen5", "/levels/3/ways", [](json& d) { d["levels"][3]["ways"] = d["levels"][2]["ways"]; }},
       {"zen5", "/levels/2/name", [](json& d) { std::swap(d["levels"][1]["name"], d["levels"][2]["name"]); }},
       {"zen5", "/levels/2/name",

@@ -24,7 +24,9 @@ hw::Workload random_workload(std::mt19937& random, const hw::Profile& profile) {
     if (random() % 3 == 0) w.functions.push_back({name, amount()});
   w.loads = amount(), w.stores = amount(), w.instructions = amount();
   w.chain_steps = amount(), w.chain_latency_ns = profile.atoms.front().latency_ns;
-  for (size_t i = 0; i < profile.levels.size(); ++i) w.levels.push_back({amount() * 8, amount() * 8, amount() / 64});
+  for (size_t i = 0; i < profile.levels.size(); ++i)
+    w.levels.push_back(
+        {.read_bytes = amount() * 8, .write_bytes = amount() * 8, .stream_bytes = amount() * 8, .concentration = amount() / 64});
   w.call_overheads = amount();
   w.workers = 1 + int(random() % uint32_t(profile.cores)), w.regions = 1 + int(random() % 3);
   return w;
@@ -71,6 +73,10 @@ std::vector<Improvement> improvements(const hw::Profile& profile) {
       all.push_back({level + " read", [l, i](hw::Profile& p) { p.levels[l].read[i].gbs *= 1.5; }});
     for (size_t i = 0; i < profile.levels[l].write.size(); ++i)
       all.push_back({level + " write", [l, i](hw::Profile& p) { p.levels[l].write[i].gbs *= 1.5; }});
+    for (size_t i = 0; i < profile.levels[l].stream.size(); ++i)
+      all.push_back({level + " stream", [l, i](hw::Profile& p) { p.levels[l].stream[i].gbs *= 1.5; }});
+    for (size_t i = 0; i < profile.levels[l].copy.size(); ++i)
+      all.push_back({level + " copy", [l, i](hw::Profile& p) { p.levels[l].copy[i].gbs *= 1.5; }});
     all.push_back({level + " latency", [l](hw::Profile& p) { p.levels[l].latency_ns /= 1.5; }});
     all.push_back({level + " overlap", [l](hw::Profile& p) { p.levels[l].overlap /= 1.5; }});
   }

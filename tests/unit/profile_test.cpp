@@ -82,6 +82,19 @@ TEST_CASE("bandwidth between the rows of the table") {
   for (int n = 1; n < 10; ++n) CHECK(level.read_gbs(n + 1) <= level.read_gbs(n));
 }
 
+TEST_CASE("what is read and streamed at once goes at the rate of a copy, the rest at its own") {
+  MemoryLevel level;
+  level.read = {{1, 30.0}};
+  CHECK(level.streaming_ns(300, 0, 1) == doctest::Approx(10));
+  CHECK(level.streaming_ns(300, 300, 1) == doctest::Approx(20));  // no other figure: as reads
+  level.stream = {{1, 20.0}}, level.copy = {{1, 40.0}};
+  CHECK(level.streaming_ns(300, 0, 1) == doctest::Approx(10));
+  CHECK(level.streaming_ns(0, 300, 1) == doctest::Approx(15));
+  CHECK(level.streaming_ns(300, 300, 1) == doctest::Approx(15));
+  CHECK(level.streaming_ns(600, 300, 1) == doctest::Approx(15 + 10));
+  CHECK(level.streaming_ns(300, 600, 1) == doctest::Approx(15 + 15));
+}
+
 TEST_CASE("units are converted") {
   const Profile a100 = load_profile("a100");
   CHECK(a100.ghz == doctest::Approx(1.41));

@@ -1,4 +1,5 @@
-// What a planned nest is counted to do: tensors that wait in memory, loads that split lines, borders that need no copy.
+// What a planned nest is counted to do: tensors that wait in memory, loads that split lines, borders that need no copy; and which walks,
+// stores and splits it prefers for that.
 #include "rtile/workload.h"
 
 #include <doctest/doctest.h>
@@ -106,5 +107,61 @@ TEST_CASE("matrices in memory are read from end to end of a few rows") {
     REQUIRE(map.axes.size() == 2);
     REQUIRE(by_rows.stream);
     CHECK(by_rows.tile[0].size() == 1);
+  }
+}
+
+TEST_CASE("rows that begin inside a line are not streamed, alone or as a tile of a fused group") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto streams = [&](int64_t columns) {
+    const std::string n = std::to_string(columns);
+    const std::string sums = "S[i:8192] = sum(j:" + n + " | X[i, j])", scaled = "Y[i:8192, j:" + n + "] = X[i, j] * S[i]";
+    const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": [8192, )--" + n + R"--(]}}, "compute": [")--" +
+                                                        sums + R"--(", ")--" + scaled + R"--("], "outputs": ["Y"]})--");
+    const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+    bool any = false;
+    for (const rtile::GroupPlan& g : best.program->groups)
+      for (const rtile::NestPlan& p : g.nests) any |= p.stream;
+    return any;
+  };
+  CHECK(streams(1024));
+  CHECK(!streams(1000));
+  CHECK(streams(1008));
+}
+
+TEST_CASE("workers do not write pieces of the same lines' neighbours") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": [112, 112, 64]}},
+        "compute": ["Y[p:56, q:56, c:64] = max(r:3, s:3 | X[2*p + r - 1, 2*q + s - 1, c ? -inf])"], "outputs": ["Y"]})--");
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 2}).front();
+  const rtile::GroupPlan& g = best.program->groups.front();
+  REQUIRE(g.nests.front().tasks() == 2);
+  for (const rtile::Parallel& split : g.nests.front().parallel)
+    if (split.parts > 1) CHECK(g.group.nests.front().axes[size_t(split.axis)].name == "p");
+  // and what such a split costs is counted
+  const rtile::PlanContext context{rtile::residence(program, {g.group.nests.front()}, profile, 2), program, profile, 2};
+  const rtile::NestFacts facts = rtile::nest_facts(program, g.group.nests.front());
+  rtile::NestPlan by_channels = g.nests.front();
+  const auto overheads = [&] { return rtile::workload(g.group.nests.front(), facts, by_channels, context).call_overheads; };
+  const double apart = overheads();
+  by_channels.parallel = {{by_channels.vec, 2}};
+  by_channels.tile[size_t(by_channels.vec)] = rtile::Blocking(64, 16, 32);
+  CHECK(overheads() > apart + 50e3);
+}
+
+TEST_CASE("a function of what is the same for a whole row is computed once a tile") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const ir::TensorProgram program = ir::parse_program(
+      R"--({"inputs": {"X": {"shape": [64, 256]}, "S": {"shape": [64]}},
+        "compute": ["Y[i:64, j:256] = X[i, j] * exp(S[i])"], "outputs": ["Y"]})--");
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::GroupPlan& g = best.program->groups.front();
+  const rtile::Nest& nest = g.group.nests.front();
+  const rtile::NestPlan& plan = g.nests.front();
+  REQUIRE(nest.axes[size_t(plan.vec)].name == "j");
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  for (const auto& [name, count] : rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).functions) {
+    const double tiles_along_j = double(plan.tile[size_t(plan.vec)].blocks);
+    if (name == "exp") CHECK(count == doctest::Approx(64 * tiles_along_j));
+    if (name == "mul") CHECK(count == doctest::Approx(64 * 256 / 16));
   }
 }
