@@ -119,8 +119,27 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
   if (scope().values.size() == known) return v;  // loaded before, or further out
   const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
   if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
-  if (o.ahead > 0) fetch_ahead(o, where);
+  if (o.ahead > 0 && first_read(o)) fetch_ahead(o, where);
   return v;
+}
+
+bool Tile::first_read(const Operand& o) const {
+  if (o.slides < 0) return true;
+  for (const ir::Index& index : o.access.index) {
+    if (!index.uses(o.slides)) continue;
+    int64_t row = 0, last = 0, step = 0;
+    for (const ir::Index::Term& t : index.terms) {
+      if (is_output(t.axis)) {
+        row += t.coef * point_->offset[size_t(t.axis)];
+        if (t.axis == o.slides) step = t.coef;
+      } else {
+        if (!reduced_[size_t(t.axis)].terms.empty()) return true;
+        row += t.coef * reduced_[size_t(t.axis)].constant, last += t.coef * (c_.nest.axes[size_t(t.axis)].extent - 1);
+      }
+    }
+    return step <= 0 || row > last - step;
+  }
+  return true;
 }
 
 void Tile::fetch_ahead(const Operand& o, const Address& where) {

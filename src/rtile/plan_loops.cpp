@@ -118,14 +118,36 @@ std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
 NestPlan Planner::fetch_ahead(NestPlan p) const {
   constexpr int64_t kProducts = 3;  // of each element, from which on asking pays (measured on Zen 5)
   const hw::MemoryLevel& memory = c_.profile.levels.back();
-  if (!contraction_ || memory.read_gbs(c_.threads) <= 0) return p;
+  if (memory.read_gbs(c_.threads) <= 0) return p;
   const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
-    if (p.operands[i].placement != Placement::prepack || c_.home[size_t(o.tensor)] + 1 != int(c_.profile.levels.size())) continue;
-    if (reuse(p, i) >= kProducts) p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    if (c_.home[size_t(o.tensor)] + 1 != int(c_.profile.levels.size())) continue;
+    if (p.operands[i].placement == Placement::prepack && contraction_ && reuse(p, i) >= kProducts)
+      p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    if (const int axis = sliding_axis(p, i); axis >= 0) {
+      const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();
+      p.operands.change(i, [&](Operand& x) { x.ahead = rows * ceil_div(bytes, rows * o.element_bytes), x.slides = axis; });
+    }
   }
   return p;
+}
+
+int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
+  const auto& o = facts_.operands[operand];
+  if (p.operands[operand].placement != Placement::direct || !o.affine || o.coef[size_t(p.vec)] != 1 || reuse(p, operand) > 1) return -1;
+  int widest = -1;
+  for (int a : outputs_) {
+    const int64_t row = std::abs(o.coef[size_t(a)]) * p.tile[size_t(a)].size() * o.element_bytes;
+    if (a == p.vec || p.tile[size_t(a)].blocks == 1 || 4 * row > c_.profile.levels[1].capacity_bytes) continue;
+    const bool window = std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const std::vector<int64_t>& dim) {
+      bool steps = false;
+      for (size_t r = 0; r < dim.size(); ++r) steps |= dim[r] != 0 && reduced(int(r)) && extent(int(r)) > 1;
+      return steps && dim[size_t(a)] != 0;
+    });
+    if (window && (widest < 0 || std::abs(o.coef[size_t(a)]) > std::abs(o.coef[size_t(widest)]))) widest = a;
+  }
+  return widest;
 }
 
 void Planner::enumerate_loops(const NestPlan& tile) {

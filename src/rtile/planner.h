@@ -103,8 +103,10 @@ class Planner {
 
   // ---- loops around the tile, threads ----
   void enumerate_loops(const NestPlan& tile);
-  /// With the lines of packed operands that wait in memory asked for ahead of their use.
+  /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
+  /// The output axis along which a window of the operand slides from row to row; −1: there is none, or a row is too long to wait for.
+  int sliding_axis(const NestPlan& p, size_t operand) const;
   /// Partial sums pass through memory as vectors.
   bool sums_contiguous(int vec) const;
   /// Chunks of the reduction: leading reduced axes one value at a time, or pieces of the last. None, and of a product those whose panels

@@ -71,8 +71,9 @@ struct Operand {
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
   /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache
-  /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile).
+  /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile, rows that a window will come to).
   int64_t ahead = 0;
+  int slides = -1;  ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
 
 /// The distinct accesses of a nest: shared by its many plans, copied when one of them changes a placement.

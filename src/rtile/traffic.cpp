@@ -82,8 +82,9 @@ class Traffic {
           bytes *= std::min(stretches[i].turns, kStreamedTurns);
         } else {
           if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-          t.runs += bytes / stretches[i].bytes;
-          if (memory && !o.is_store) bytes *= 1 + stretches[i].slow;
+          const bool asked = !o.is_store && plan_.operands[i].slides >= 0;  // for each line
+          if (!asked) t.runs += bytes / stretches[i].bytes;
+          if (memory && !o.is_store && !asked) bytes *= 1 + stretches[i].slow;
         }
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;

@@ -165,3 +165,38 @@ TEST_CASE("a function of what is the same for a whole row is computed once a til
     if (name == "mul") CHECK(count == doctest::Approx(64 * 256 / 16));
   }
 }
+
+TEST_CASE("of a window that slides through memory, only the row that is new is asked for ahead") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto spec = [](int images) {  // of 12.8 MB each, and as much of results
+    const std::string n = std::to_string(images);
+    return R"--({"inputs": {"X": {"shape": [)--" + n + R"--(, 112, 112, 256]}, "W": {"shape": [3, 3, 256], "constant": true}},
+        "compute": ["Y[n:)--" +
+           n + R"--(, p:112, q:112, c:256] = sum(r:3, s:3 | X[n, p + r - 1, q + s - 1, c ? 0] * W[r, s, c])"],
+        "outputs": ["Y"]})--";
+  };
+  const ir::TensorProgram program = ir::parse_program(spec(8));
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::GroupPlan& g = best.program->groups.front();
+  REQUIRE(program[g.nests.front().operands[0].access.tensor].name == "X");
+  const rtile::Operand& x = g.nests.front().operands[0];
+  REQUIRE(x.slides >= 0);
+  CHECK(g.group.nests.front().axes[size_t(x.slides)].name == "p");
+  CHECK(x.ahead % (112 * 256) == 0);
+  // of three rows read for one of results, each new line once: every load of the last row, a third of all
+  const std::string code = source(spec(8), profile);
+  const std::string inside =
+      code.substr(code.find("static void reduce0_tile_"),
+                  code.find("\n}\n", code.find("static void reduce0_tile_")) - code.find("static void reduce0_tile_"));
+  const auto count = [&](const std::string& what) {
+    size_t n = 0;
+    for (size_t at = inside.find(what); at != std::string::npos; at = inside.find(what, at + 1)) ++n;
+    return n;
+  };
+  const size_t results = count("vf_stream_f32(") + count("vf_store_f32(");
+  REQUIRE(results == size_t(g.nests.front().tile[2].size() / g.nests.front().tile[2].unit * g.nests.front().tile[3].size() / 16));
+  CHECK(count("prefetch_l2(") * 3 == count("vf_load_f32(X ") + count("vf_load_f32(X)"));
+  hw::Profile large = profile;
+  large.levels[2].capacity_bytes *= 16;
+  CHECK(source(spec(8), large).find("prefetch_l2(") == std::string::npos);  // all is in the last cache
+}
