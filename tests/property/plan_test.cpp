@@ -76,6 +76,7 @@ void check_memory(const lower::LoopProgram& loops) {
     if (b.kind == lower::Buffer::Kind::workspace) {
       CHECK(b.offset % 64 == 0);
       CHECK(b.per_task % 64 == 0);
+      if (b.per_task > 0) CHECK(b.per_task >= b.elements * size_of(b.dtype) + 256);  // tasks do not write neighbouring lines
       CHECK(b.offset + std::max(b.per_task, b.elements * size_of(b.dtype)) <= loops.workspace_bytes);
     }
 }
