@@ -44,14 +44,16 @@ class Traffic {
 
     std::vector<Stretch> stretches(n_operands);
     std::vector<double> conflicts(n_operands, 0.0), by_turns(n_operands, 1.0);
-    double pages = 0;  // that one unrolled body walks at once
+    std::vector<bool> side_by_side(n_operands, false);  // rows that the body reads by turns
+    double pages = 0;                                   // that one unrolled body walks at once
     for (size_t i = 0; i < n_operands; ++i) {
       if (!leaves(i, 0)) continue;
       stretches[i] = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
       conflicts[i] = conflict_bytes(lines);
       if (i < facts_.reads && !placed(i, Placement::prepack)) pages += pages_of(lines);
-      if (facts_.products == 0 && c_.missing == 1 && !leaves(i, 1) && apart(body_lines(i, false))) by_turns[i] = kByTurns;
+      side_by_side[i] = facts_.products == 0 && apart(body_lines(i, false));
+      if (side_by_side[i] && c_.missing == 1 && !leaves(i, 1)) by_turns[i] = kByTurns;
     }
     const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
     const auto& levels = c_.profile.levels;
@@ -85,6 +87,7 @@ class Traffic {
           const bool asked = !o.is_store && plan_.operands[i].slides >= 0;  // for each line
           if (!asked) t.runs += bytes / stretches[i].bytes;
           if (memory && !o.is_store && !asked) bytes *= 1 + stretches[i].slow;
+          if (memory && side_by_side[i]) bytes *= kReadTurns;
         }
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;
@@ -239,6 +242,9 @@ class Traffic {
   /// Lines that are streamed to k rows by turns take k times as long, up to so many (a map of 4096 × 3072 on Zen 4: 5.3, 6.2, 7, 8.7 and 10
   /// to 14 ms for 1, 2, 3, 4 and more rows).
   static constexpr double kStreamedTurns = 8;
+  /// What reads of several rows by turns from memory take, against those of one row after the other (rows of 16 KiB in large pages on Zen
+  /// 4: 31 GB/s, and by 2, 4 and 8 rows 22, 25 and 26).
+  static constexpr double kReadTurns = 1.2;
 
   /// What lines take from the second cache that are read from several rows by turns, against those of one row after the other: 119 against
   /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and what comes from memory, also ahead of its use, gains by several streams.
