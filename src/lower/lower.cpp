@@ -64,10 +64,8 @@ class ProgramLowering {
     place(program_.outputs, Buffer::Kind::output, program_.inputs.size());
   }
 
-  /// Tasks' parts lie so far apart that no core fetches, in order to write it, the line behind its own, which another one writes.
   int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks) {
-    constexpr int64_t kApart = 256;
-    const int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? kApart : 0);
+    const int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0);
     result_.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, result_.workspace_bytes, tasks > 1 ? bytes : 0, false});
     result_.workspace_bytes += bytes * std::max<int64_t>(1, tasks);
     return int(result_.buffers.size()) - 1;

@@ -52,8 +52,8 @@ std::vector<NestPlan> Planner::run() {
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
   if (contraction_ && !gpu()) prefer_reuse();
   // a GPU's tiles have few loops to go with; those of sums of rows and of maps differ little but in how memory is walked
-  const auto by_walk = [&](const Scored& t) { return sums_rows(t.plan) || (!contraction_ && streams(t.plan)); };
-  const int more = gpu() ? 4 : std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
+  const auto by_walk = [&](const Scored& t) { return streams(t.plan) || sums_rows(t.plan); };
+  const int more = gpu() ? 4 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
   const size_t most = size_t(more * c_.register_tiles * c_.breadth);
   // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};

@@ -187,7 +187,7 @@ class Traffic {
     }
     // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
     double span = 1, touched = 1;
-    const double gap = double(kGapBytes / o.element_bytes), line = double(c_.profile.levels[0].line_bytes / o.element_bytes);
+    const double gap = double(kGapBytes / o.element_bytes);
     const auto follows = [&](double step) { return step <= span + gap; };
     const auto extend = [&](size_t a, int64_t extent) {
       const double step = double(std::abs(o.coef[a]));
@@ -216,10 +216,11 @@ class Traffic {
     const double whole = std::clamp(touched * o.element_bytes, 64.0, kPanel);
     const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
     const double slow = std::max(slow_share(whole), rows > 1 ? slow_share(turn) * ahead : 0);
-    double side_by_side = 0;  // elements from one to the next where they are closest
+    int64_t closest = 0;  // elements from one that is touched to the next
     for (const int64_t c : o.coef)
-      if (c != 0) side_by_side = side_by_side == 0 ? double(std::abs(c)) : std::min(side_by_side, double(std::abs(c)));
-    const bool skips = touched * std::max(1.0, side_by_side) < 0.75 * span && span > line;
+      if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
+    const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
+    const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
     return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1};
   }
 
@@ -247,7 +248,7 @@ class Traffic {
   static constexpr double kReadTurns = 1.2;
 
   /// What lines take from the second cache that are read from several rows by turns, against those of one row after the other: 119 against
-  /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and what comes from memory, also ahead of its use, gains by several streams.
+  /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and so does what memory delivers ahead of its use.
   static constexpr double kByTurns = 1.7;
 
   /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of

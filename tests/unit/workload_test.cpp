@@ -185,9 +185,8 @@ TEST_CASE("of a window that slides through memory, only the row that is new is a
   CHECK(x.ahead % (112 * 256) == 0);
   // of three rows read for one of results, each new line once: every load of the last row, a third of all
   const std::string code = source(spec(8), profile);
-  const std::string inside =
-      code.substr(code.find("static void reduce0_tile_"),
-                  code.find("\n}\n", code.find("static void reduce0_tile_")) - code.find("static void reduce0_tile_"));
+  const size_t tile = code.find("static void reduce0_tile_");
+  const std::string inside = code.substr(tile, code.find("\n}\n", tile) - tile);
   const auto count = [&](const std::string& what) {
     size_t n = 0;
     for (size_t at = inside.find(what); at != std::string::npos; at = inside.find(what, at + 1)) ++n;
