@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -31,7 +32,7 @@ namespace {
 
 struct Options {
   std::string file, hw = "host", only, save;
-  int threads = 1, plans = 60, first = 10, breadth = 16, rounds = 3, jobs = 2;
+  int threads = 1, plans = 60, first = 10, breadth = 16, rounds = 3, finalists = 8, jobs = 2;
   uint64_t seed = 1;
   double seconds = 0.02;
   bool all = false, as_json = false;
@@ -102,26 +103,34 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
   std::vector<void*> in;
   for (const run::Buffer& b : inputs) in.push_back(b.data());
   const run::ThreadPool pool(o.threads);
-  std::vector<std::vector<double>> us(drawn.size());
-  for (int round = 0; round < o.rounds; ++round)
-    for (size_t i = 0; i < drawn.size(); ++i) {
-      if (!kernels[i]) continue;
-      const driver::Kernel& k = *kernels[i];
-      const auto packed = driver::pack(k, in);
-      const run::Buffer workspace(size_t(k.workspace_bytes));
-      std::vector<void*> args = in;
-      for (size_t a = 0; a < in.size(); ++a)
-        if (k.prepack[a]) args[a] = packed[a].data();
-      for (const run::Buffer& b : outputs) args.push_back(b.data());
-      void* scratch = k.workspace_bytes > 0 ? workspace.data() : nullptr;
-      us[i].push_back(run::time_calls([&] { k.entry(args.data(), nullptr, scratch, pool.handle()); }, o.seconds).median_us);
-    }
+  // the machine's other guests only ever add time
+  std::vector<double> us(drawn.size(), std::numeric_limits<double>::infinity());
+  const auto rounds = [&](const std::vector<size_t>& some, int count) {
+    for (int round = 0; round < count; ++round)
+      for (size_t i : some) {
+        if (!kernels[i]) continue;
+        const driver::Kernel& k = *kernels[i];
+        const auto packed = driver::pack(k, in);
+        const run::Buffer workspace(size_t(k.workspace_bytes));
+        std::vector<void*> args = in;
+        for (size_t a = 0; a < in.size(); ++a)
+          if (k.prepack[a]) args[a] = packed[a].data();
+        for (const run::Buffer& b : outputs) args.push_back(b.data());
+        void* scratch = k.workspace_bytes > 0 ? workspace.data() : nullptr;
+        us[i] = std::min(us[i], run::time_calls([&] { k.entry(args.data(), nullptr, scratch, pool.handle()); }, o.seconds).median_us);
+      }
+  };
+  std::vector<size_t> order(drawn.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  rounds(order, o.rounds);
+  // of sixty plans that are as good, the luckiest looks better: it, its nearest and the chosen one have more turns
+  std::stable_sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) { return us[a] < us[b]; });
+  order.resize(std::min(order.size(), size_t(1 + o.finalists)));
+  rounds(order, 2 * o.rounds);
+
   std::vector<Sample> samples;
-  for (size_t i = 0; i < drawn.size(); ++i) {
-    if (us[i].empty()) continue;
-    // the machine's other guests only ever add time
-    samples.push_back({i, drawn[i]->candidate.estimate.us, *std::min_element(us[i].begin(), us[i].end()), summary(*drawn[i])});
-  }
+  for (size_t i = 0; i < drawn.size(); ++i)
+    if (kernels[i]) samples.push_back({i, drawn[i]->candidate.estimate.us, us[i], summary(*drawn[i])});
   return samples;
 }
 
@@ -155,6 +164,8 @@ int main(int argc, char** argv) try {
   app.add_option("--first", o.first, "... of which so many are the first of the ranking")->capture_default_str();
   app.add_option("--breadth", o.breadth, "How much wider than construction the space is")->capture_default_str();
   app.add_option("--rounds", o.rounds, "Times each plan is measured, in turn; the least of the medians counts")->capture_default_str();
+  app.add_option("--finalists", o.finalists, "So many of the fastest, and the chosen one, have twice as many rounds more")
+      ->capture_default_str();
   app.add_option("--seconds", o.seconds, "Length of one measurement")->capture_default_str();
   app.add_option("--seed", o.seed, "Seed of the sample and the inputs")->capture_default_str();
   app.add_option("--save", o.save, "Folder for the sources of the measured plans, NAME.RANK.cpp");
@@ -191,9 +202,11 @@ int main(int argc, char** argv) try {
         for (const Sample& s : samples)
           fmt::print("  {:4} predicted {:10.4g} measured {:10.4g} us  {}\n", s.rank, s.predicted_us, s.measured_us, s.plan);
       std::fflush(stdout);
-    }
+    } else
+      std::cerr << fmt::format("{} {:.3f}\n", entry.name, regrets.back());
     json row{{"name", entry.name},       {"space", space},      {"chosen_us", chosen.measured_us}, {"best_us", best.measured_us},
-             {"regret", regrets.back()}, {"top5", top5.back()}, {"rank_correlation", rho},         {"best_plan", best.plan}};
+             {"regret", regrets.back()}, {"top5", top5.back()}, {"rank_correlation", rho},         {"chosen_plan", chosen.plan},
+             {"best_plan", best.plan}};
     for (const Sample& s : samples) row["plans"].push_back({{"predicted_us", s.predicted_us}, {"measured_us", s.measured_us}});
     results.push_back(std::move(row));
   }
