@@ -152,7 +152,7 @@ class NestLowering {
     const auto inside = [&] {
       // start(b) = (b·hi − max(0, b − n_hi))·unit
       Int at = Int::var(block, t.hi * t.unit);
-      if (t.ragged()) {
+      if (t.n_hi < t.blocks - 1) {
         const int over = b_.variable("short", 0, t.blocks - t.n_hi);
         put({LetInt{LetInt::Op::max, over, Int::var(block) - Int(t.n_hi), Int(0)}});
         at = at - Int::var(over, t.unit);
@@ -206,7 +206,7 @@ class NestLowering {
     if (t.blocks == 1) return with(t.hi, true);
     const Int block = Int::var(params_.block[x]);
     const auto by_size = [&] {
-      if (!t.ragged()) return with(t.hi, false);
+      if (t.n_hi >= t.blocks - int(tail)) return with(t.hi, false);
       branch(
           {Int(t.n_hi - 1) - block}, [&] { with(t.hi, false); }, [&] { with(t.hi - 1, false); });
     };
