@@ -202,26 +202,41 @@ class NestLowering {
       choose_size(a + 1, w);
     };
     const bool tail = a == c_.plan.vec && t.tail() != t.unit;
-    const int64_t last_size = t.ragged() ? t.hi - 1 : t.hi;
+    const int64_t last_size = t.ragged() ? t.hi - 1 : t.hi, whole = t.blocks - int(tail);
     if (t.blocks == 1) return with(t.hi, true);
     const Int block = Int::var(params_.block[x]);
     const auto by_size = [&] {
-      if (t.n_hi >= t.blocks - int(tail)) return with(t.hi, false);
+      if (t.n_hi >= whole) return among(a, 0, whole, [&] { with(t.hi, false); });
       branch(
-          {Int(t.n_hi - 1) - block}, [&] { with(t.hi, false); }, [&] { with(t.hi - 1, false); });
+          {Int(t.n_hi - 1) - block}, [&] { among(a, 0, t.n_hi, [&] { with(t.hi, false); }); },
+          [&] { among(a, t.n_hi, whole, [&] { with(t.hi - 1, false); }); });
     };
     if (!tail) return by_size();
     branch(
-        {block - Int(t.blocks - 1)}, [&] { with(last_size, true); }, by_size);
+        {block - Int(t.blocks - 1)}, [&] { among(a, whole, t.blocks, [&] { with(last_size, true); }); }, by_size);
+  }
+
+  /// What is lowered `inside` knows that the block is one of [from, to): a border tile then tests and masks only where it may leave a
+  /// tensor.
+  void among(int axis, int64_t from, int64_t to, const std::function<void()>& inside) {
+    const Blocking& t = tile(axis);
+    int& start = params_.start[size_t(axis)];
+    if (!c_.plan.guarded || to - from == t.blocks) return inside();
+    const int any = start;
+    start = b_.variable(name(axis), t.start(from), t.start(to - 1));
+    put({LetInt{LetInt::Op::value, start, from + 1 == to ? Int(t.start(from)) : Int::var(any), Int(0)}});
+    inside();
+    start = any;
   }
 
   void choose_guard(TileVariant v) {
     if (!c_.plan.guarded) return choose_chunk(v);
-    Conditions inside = interior();
+    Conditions inside = interior(v);
     bool never = false;
     std::erase_if(inside, [&](const Int& i) {
-      never |= i.is_const() && i.constant < 0;
-      return i.is_const();
+      const auto [least, most] = b_.range(i);
+      never |= most < 0;
+      return least >= 0;
     });
     const auto guarded = [&] {
       TileVariant w = v;
@@ -234,8 +249,8 @@ class NestLowering {
         inside, [&] { choose_chunk(v); }, guarded);
   }
 
-  /// Conditions under which no access of the whole tile leaves its tensor.
-  Conditions interior() const {
+  /// Conditions under which no access of the tile leaves its tensor.
+  Conditions interior(const TileVariant& v) const {
     Conditions all;
     for (const rtile::Operand& o : c_.plan.operands) {
       if (o.placement != rtile::Placement::direct || !rtile::is_affine(o.access.index)) continue;
@@ -249,7 +264,7 @@ class NestLowering {
           if (is_output(t.axis)) {
             if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
             if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
-            span = tile(t.axis).hi * tile(t.axis).unit - 1;
+            span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
           }
           lo = lo + base * t.coef, hi = hi + base * t.coef;
           (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
