@@ -221,7 +221,7 @@ class NestLowering {
   void among(int axis, int64_t from, int64_t to, const std::function<void()>& inside) {
     const Blocking& t = tile(axis);
     int& start = params_.start[size_t(axis)];
-    if (!c_.plan.guarded || to - from == t.blocks) return inside();
+    if (!leads_out(axis) || to - from == t.blocks) return inside();
     const int any = start;
     start = b_.variable(name(axis), t.start(from), t.start(to - 1));
     put({LetInt{LetInt::Op::value, start, from + 1 == to ? Int(t.start(from)) : Int::var(any), Int(0)}});
@@ -249,30 +249,40 @@ class NestLowering {
         inside, [&] { choose_chunk(v); }, guarded);
   }
 
+  /// Calls `visit` with each index, and its tensor's extent, that can leave the tensor.
+  void for_each_guarded(const std::function<void(const ir::Index&, int64_t)>& visit) const {
+    for (const rtile::Operand& o : c_.plan.operands) {
+      if (o.placement != rtile::Placement::direct || !rtile::is_affine(o.access.index)) continue;
+      for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents()))
+        visit(o.access.index[size_t(d)], c_.program[o.access.tensor].shape[size_t(d)].value());
+    }
+  }
+  bool leads_out(int axis) const {
+    bool any = false;
+    if (c_.plan.guarded) for_each_guarded([&](const ir::Index& i, int64_t) { any |= i.uses(axis); });
+    return any;
+  }
+
   /// Conditions under which no access of the tile leaves its tensor.
   Conditions interior(const TileVariant& v) const {
     Conditions all;
-    for (const rtile::Operand& o : c_.plan.operands) {
-      if (o.placement != rtile::Placement::direct || !rtile::is_affine(o.access.index)) continue;
-      for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents())) {
-        const ir::Index& i = o.access.index[size_t(d)];
-        Int lo(i.constant), hi(i.constant);
-        for (const ir::Index::Term& t : i.terms) {
-          const size_t x = size_t(t.axis);
-          Int base(0);
-          int64_t span = extent(t.axis) - 1;
-          if (is_output(t.axis)) {
-            if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
-            if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
-            span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
-          }
-          lo = lo + base * t.coef, hi = hi + base * t.coef;
-          (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
+    for_each_guarded([&](const ir::Index& i, int64_t size) {
+      Int lo(i.constant), hi(i.constant);
+      for (const ir::Index::Term& t : i.terms) {
+        const size_t x = size_t(t.axis);
+        Int base(0);
+        int64_t span = extent(t.axis) - 1;
+        if (is_output(t.axis)) {
+          if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
+          if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
+          span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
         }
-        all.push_back(lo);
-        all.push_back(Int(c_.program[o.access.tensor].shape[size_t(d)].value() - 1) - hi);
+        lo = lo + base * t.coef, hi = hi + base * t.coef;
+        (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
       }
-    }
+      all.push_back(lo);
+      all.push_back(Int(size - 1) - hi);
+    });
     return all;
   }
 
