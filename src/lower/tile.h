@@ -131,8 +131,8 @@ class Tile {
   static std::string horizontal(ir::ReduceOp op, bool integer);
 
   Value index_value(const ir::Index& i);
-  /// floor(index / divisor) as a variable (scalar code: no lane dependence).
-  Int quasi(const ir::Index& index, int64_t divisor);
+  /// floor(x / divisor) as a variable (scalar code: no lane dependence), the same one for the same x.
+  Int quotient(const std::string& name, const Int& x, int64_t divisor);
   Int affine(const ir::Index& i);
 
   Value load(const Access& a);

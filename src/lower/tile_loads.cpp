@@ -232,7 +232,9 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
     // lanes l with 0 <= at + c·l < extent
     const Int below = c > 0 ? Int(c - 1) - at : at - Int(extent) + Int(-c);
     const Int above = c > 0 ? Int(extent + c - 1) - at : at + Int(-c);
-    Int lo = b_.quotient(scope().body, "l", below, std::abs(c)), hi = b_.quotient(scope().body, "l", above, std::abs(c));
+    const int64_t by = std::abs(c);
+    Int lo = range(below).second < by ? Int(0) : quotient("l", below, by);
+    Int hi = range(above).first >= by * lanes() ? Int(lanes()) : quotient("l", above, by);
     if (lane_range) lo = chosen(LetInt::Op::max, lo, lane_range->first), hi = chosen(LetInt::Op::min, hi, lane_range->second);
     lane_range = {lo, hi};
   }

@@ -127,7 +127,7 @@ Value Tile::index_value(const ir::Index& i) {
     base = base + axis_value(t.axis) * t.coef;
     if (t.axis == vec_) lane = t.coef;
   }
-  for (const ir::Index::Floor& f : i.floors) base = base + quasi(f.inner, f.divisor) * f.coef;
+  for (const ir::Index::Floor& f : i.floors) base = base + quotient("q", affine(f.inner), f.divisor) * f.coef;
   Value v = pure("vi_set", true, {base}, "i");
   if (lane != 0 && vector_code()) {
     const Value iota = pure("vi_iota", true, {}, "iota");
@@ -137,16 +137,22 @@ Value Tile::index_value(const ir::Index& i) {
   return v;
 }
 
-Int Tile::quasi(const ir::Index& index, int64_t divisor) {
-  const Int q = b_.quotient(scope().body, "q", affine(index), divisor);
+Int Tile::quotient(const std::string& name, const Int& x, int64_t divisor) {
+  std::ostringstream key;
+  key << "quotient|" << divisor << '|' << x.constant;
+  for (const auto& [v, k] : x.terms) key << '+' << v << '*' << k;
+  for (const Scope& s : scopes_)
+    if (const auto it = s.values.find(key.str()); it != s.values.end()) return std::get<Int>(it->second.arg);
+  const Int q = b_.quotient(scope().body, name, x, divisor);
   for (const auto& [v, k] : q.terms) let_depth_.try_emplace(v, scopes_.size() - 1);
+  scope().values.emplace(key.str(), Value{q, true});
   return q;
 }
 
 Int Tile::affine(const ir::Index& i) {
   Int r(i.constant);
   for (const ir::Index::Term& t : i.terms) r = r + axis_value(t.axis) * t.coef;
-  for (const ir::Index::Floor& f : i.floors) r = r + quasi(f.inner, f.divisor) * f.coef;
+  for (const ir::Index::Floor& f : i.floors) r = r + quotient("q", affine(f.inner), f.divisor) * f.coef;
   return r;
 }
 
