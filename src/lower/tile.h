@@ -105,6 +105,10 @@ class Tile {
   size_t depth_of(const Int& i) const;
   std::map<int, size_t> let_depth_;  ///< variables defined by integer lets → scope
 
+  /// To the key under which a scope knows a value: expressions that differ get different text.
+  static void append(std::ostream& key, const Int& i);
+  /// What a scope around here has computed; nullptr if none has.
+  const Value* known(const std::string& key) const;
   /// `name(args)`, computed once per scope. Pure operations only; hoisted to the outermost scope where its arguments exist,
   /// but not out of a branch.
   Value pure(const std::string& name, bool integer, std::vector<Arg> args, const std::string& hint);

@@ -62,14 +62,14 @@ Address Tile::address(const Addressing& m, const std::string& name, int64_t extr
     (loop ? moving : fixed) = (loop ? moving : fixed) + Int::var(v, k);
   }
   std::ostringstream key;
-  key << m.buffer;
-  for (const auto& [v, k] : fixed.terms) key << '+' << v << '*' << k;
-  auto& known = scopes_[0].pointers;
-  auto it = known.find(key.str());
-  if (it == known.end()) {
+  key << m.buffer << '|';
+  append(key, fixed);
+  auto& pointers = scopes_[0].pointers;
+  auto it = pointers.find(key.str());
+  if (it == pointers.end()) {
     const int p = b_.pointer(m.buffer, name);
     scopes_[0].body.push_back({LetPtr{p, fixed}});
-    it = known.emplace(key.str(), p).first;
+    it = pointers.emplace(key.str(), p).first;
   }
   return {it->second, moving};
 }
@@ -113,10 +113,10 @@ Value Tile::load_inside(int operand) {
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
   // GCC prefers a multiply-add's memory operand where a value has few uses, though the load ports are what binds then
   constexpr int64_t kFew = 4;
-  const size_t known = scope().values.size();
+  const size_t before = scope().values.size();
   const Address where = std::get<Address>(args.front());
   const Value v = pure(primitive, integer, std::move(args), hint);
-  if (scope().values.size() == known) return v;  // loaded before, or further out
+  if (scope().values.size() == before) return v;  // loaded before, or further out
   const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
   if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
   if (o.ahead > 0 && first_read(o)) fetch_ahead(o, where);
@@ -211,14 +211,12 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
   key.precision(17);
   key << "guarded|" << where.pointer << '|' << lanes() << '|' << *a.out_of_bounds;
   for (int d : guards) {
-    const Int at = affine(a.index[size_t(d)]);
-    key << '|' << at.constant;
-    for (const auto& [v, k] : at.terms) key << '+' << v << '*' << k;
+    key << '|';
+    append(key, affine(a.index[size_t(d)]));
   }
-  key << '|' << where.offset.constant;
-  for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
-  for (Scope& s : scopes_)
-    if (const auto it = s.values.find(key.str()); it != s.values.end()) return it->second;
+  key << '|';
+  append(key, where.offset);
+  if (const Value* value = known(key.str())) return *value;
   for (int d : guards) {
     const ir::Index& i = a.index[size_t(d)];
     const int64_t extent = tensor.shape[size_t(d)].value();
@@ -279,13 +277,12 @@ Value Tile::load_transposed(const Operand& o, const Addressing& m) {
   point_ = &base;
   const Address where = address(m, c_.program[o.access.tensor].name);
   std::ostringstream key;
-  key << "transposed|" << where.pointer << '+' << where.offset.constant << '|' << lanes();
-  for (const auto& [v, k] : where.offset.terms) key << '+' << v << '*' << k;
+  key << "transposed|" << where.pointer << '|' << lanes() << '|';
+  append(key, where.offset);
   Value array;
-  bool known = false;
-  for (Scope& s : scopes_)
-    if (const auto it = s.values.find(key.str()); it != s.values.end()) array = it->second, known = true;
-  if (!known) {
+  if (const Value* value = known(key.str())) {
+    array = *value;
+  } else {
     const int r = b_.reg(c_.program[o.access.tensor].name, integer, W_);
     const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - group);
     for (int l = 0; l < W_; ++l) {

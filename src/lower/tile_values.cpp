@@ -24,6 +24,17 @@ size_t Tile::depth_of(const Int& i) const {
   return depth;
 }
 
+void Tile::append(std::ostream& key, const Int& i) {
+  key << i.constant;
+  for (const auto& [v, k] : i.terms) key << '+' << v << '*' << k;
+}
+
+const Value* Tile::known(const std::string& key) const {
+  for (const Scope& s : scopes_)
+    if (const auto it = s.values.find(key); it != s.values.end()) return &it->second;
+  return nullptr;
+}
+
 Value Tile::pure(const std::string& name, bool integer, std::vector<Arg> args, const std::string& hint) {
   std::ostringstream key;
   key << name;
@@ -34,13 +45,11 @@ Value Tile::pure(const std::string& name, bool integer, std::vector<Arg> args, c
       key << 'r' << r->id << '.' << r->element;
       depth = std::max(depth, reg_depth(r->id));
     } else if (const Address* m = std::get_if<Address>(&a)) {
-      key << 'm' << m->pointer;
-      for (const auto& [v, k] : m->offset.terms) key << '+' << v << '*' << k;
-      key << '+' << m->offset.constant;
+      key << 'm' << m->pointer << '+';
+      append(key, m->offset);
       depth = std::max({depth, depth_of(m->offset), pointer_depth(m->pointer)});
     } else if (const Int* i = std::get_if<Int>(&a)) {
-      for (const auto& [v, k] : i->terms) key << '+' << v << '*' << k;
-      key << '+' << i->constant;
+      append(key, *i);
       depth = std::max(depth, depth_of(*i));
     } else {
       key << 'd';
@@ -48,10 +57,9 @@ Value Tile::pure(const std::string& name, bool integer, std::vector<Arg> args, c
       key << std::get<double>(a);
     }
   }
-  for (size_t d = 0; d < scopes_.size(); ++d) {
-    if (const auto it = scopes_[d].values.find(key.str()); it != scopes_[d].values.end()) return it->second;
+  if (const Value* value = known(key.str())) return *value;
+  for (size_t d = 0; d < scopes_.size(); ++d)
     if (scopes_[d].conditional) depth = std::max(depth, d);
-  }
   const int r = define_reg(depth, hint, integer, name, std::move(args));
   reg_depth_[r] = depth;
   const Value v{Reg{r}, integer};
@@ -139,10 +147,9 @@ Value Tile::index_value(const ir::Index& i) {
 
 Int Tile::quotient(const std::string& name, const Int& x, int64_t divisor) {
   std::ostringstream key;
-  key << "quotient|" << divisor << '|' << x.constant;
-  for (const auto& [v, k] : x.terms) key << '+' << v << '*' << k;
-  for (const Scope& s : scopes_)
-    if (const auto it = s.values.find(key.str()); it != s.values.end()) return std::get<Int>(it->second.arg);
+  key << "quotient|" << divisor << '|';
+  append(key, x);
+  if (const Value* value = known(key.str())) return std::get<Int>(value->arg);
   const Int q = b_.quotient(scope().body, name, x, divisor);
   for (const auto& [v, k] : q.terms) let_depth_.try_emplace(v, scopes_.size() - 1);
   scope().values.emplace(key.str(), Value{q, true});

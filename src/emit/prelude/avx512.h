@@ -269,14 +269,11 @@ INLINE vf vf_exp(vf x) {
   const __m512 powers = _mm512_setr_ps(0x1p0f, 0x1.0b5586p0f, 0x1.172b84p0f, 0x1.2387a6p0f, 0x1.306fep0f, 0x1.3dea64p0f, 0x1.4bfdaep0f,
                                        0x1.5ab07ep0f, 0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f, 0x1.ae89fap0f,
                                        0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f);
-  const vf shift = vf_set(0x1.8p19f);  // adding it rounds to a sixteenth
-  const vf sum = vf_fma(x, vf_set(0x1.715476p0f), shift), n = sum - shift;
-  vf r = vf_fma(n, vf_set(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short: n times it is exact
-  r = vf_fma(n, vf_set(-0x1.7f7d1cp-20f), r);
-  r = (vf)_mm512_range_ps((__m512)r, _mm512_set1_ps(0.0625f), 2);  // the smaller of the two, with r's sign
-  const vf t = (vf)_mm512_permutexvar_ps((__m512i)sum, powers);
+  const reduced_argument a = reduce_by_ln2(x, vf_set(0x1.8p19f));             // n: in sixteenths
+  const vf r = (vf)_mm512_range_ps((__m512)a.r, _mm512_set1_ps(0.0625f), 2);  // the smaller of the two, with r's sign
+  const vf t = (vf)_mm512_permutexvar_ps((__m512i)a.sum, powers);
   const vf q = vf_fma(vf_fma(vf_set(0x1.55560ep-3f), r, vf_set(0x1.00021ep-1f)), r * r, r);
-  return scale_by_power(vf_fma(t, q, t), n);
+  return scale_by_power(vf_fma(t, q, t), a.n);
 }
 //@ split_exponent
 /// x = m 2^e with 0.75 <= m < 1.5 for x > 0; e is infinite with x, -infinite for zero. x < 0 gives NaN.

@@ -32,19 +32,29 @@ INLINE vf scale_by_power(vf p, vf n) {
   const vf partial = (vf)((vi)p + (half << 23));  // normal, so that only the last product can overflow or lose bits
   return partial * (vf)((k - half + 127) << 23);
 }
+//@ reduced_argument
+struct reduced_argument {
+  vf sum, n, r;
+};
+//@ reduce_by_ln2
+/// x = n ln 2 + r. `shift`, 1.5 times a power of two, rounds: what it is added to, `sum`, ends with the bits of n in units of shift's last
+/// place.
+INLINE reduced_argument reduce_by_ln2(vf x, vf shift) {
+  const vf sum = vf_fma(x, vf_set(0x1.715476p0f), shift), n = sum - shift;
+  const vf r = vf_fma(n, vf_set(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short: n times it is exact
+  return {sum, n, vf_fma(n, vf_set(-0x1.7f7d1cp-20f), r)};
+}
 //@ exp_unclamped
 /// exp(x) for -104 <= x <= 89: x = n ln 2 + r with |r| <= ln 2 / 2, and 1 + r + r^2 P(r) for exp(r) (relative error 2^-28.2).
 INLINE vf exp_unclamped(vf x) {
-  const vf shift = vf_set(0x1.8p23f);  // adding it rounds to an integer
-  const vf n = vf_fma(x, vf_set(0x1.715476p0f), shift) - shift;
-  vf r = vf_fma(n, vf_set(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short: n times it is exact
-  r = vf_fma(n, vf_set(-0x1.7f7d1cp-20f), r);
+  const reduced_argument a = reduce_by_ln2(x, vf_set(0x1.8p23f));  // n: an integer
+  const vf r = a.r;
   vf p = vf_fma(vf_set(0x1.6a4960p-10f), r, vf_set(0x1.1239a0p-7f));
   p = vf_fma(p, r, vf_set(0x1.5558b4p-5f));
   p = vf_fma(p, r, vf_set(0x1.555492p-3f));
   p = vf_fma(p, r, vf_set(0x1.fffffcp-2f));
   p = vf_fma(p, r * r, r) + vf_set(1.f);
-  return scale_by_power(p, n);
+  return scale_by_power(p, a.n);
 }
 //@ vf_exp
 INLINE vf vf_exp(vf x) { return exp_unclamped(vf_clamp(x, -104.f, 89.f)); }
