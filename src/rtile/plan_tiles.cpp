@@ -86,20 +86,24 @@ void Planner::consider(const NestPlan& tile) {
   NestPlan p = tile;
   unroll(p);
   p.finish_axis = finish_axis(p);
-  score(p);
   // neighbouring steps of an unrolled window share loads, if the registers hold them
   const bool unrolled =
       std::any_of(p.reduce_order.begin(), p.reduce_order.end(), [&](int a) { return a != p.vec && p.tile[size_t(a)].hi > 1; });
-  if (!unrolled || p.interleaved()) return;
-  p.window = true;
-  if (registers_needed(nest_, facts_, p) <= registers) score(p);
+  if (unrolled && !p.interleaved()) {
+    NestPlan q = p;
+    q.window = true;
+    score(std::move(p));
+    if (registers_needed(nest_, facts_, q) <= registers) score(std::move(q));
+  } else {
+    score(std::move(p));
+  }
 }
 
 bool Planner::transposes(const NestPlan& p) {
   return p.store_transpose_axis >= 0 || std::any_of(p.operands.begin(), p.operands.end(), [](const Operand& o) { return o.transposed; });
 }
 
-void Planner::score(NestPlan& p) {
+void Planner::score(NestPlan p) {
   double us = 0;
   if (c_.warps > 0) {
     time_in_warp(p, outputs_);
@@ -125,7 +129,7 @@ void Planner::score(NestPlan& p) {
   }
   p.loops.clear();
   fastest_ = std::min(fastest_, us);
-  if (us <= fastest_ * limit()) tiles_.push_back({p, us});
+  if (us <= fastest_ * limit()) tiles_.push_back({std::move(p), us});
 }
 
 double Planner::step_bytes(const NestPlan& p) const {

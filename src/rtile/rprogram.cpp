@@ -45,10 +45,14 @@ std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const
 
 std::vector<int> NestPlan::point_axes(const Nest& nest) const {
   std::vector<int> axes;
+  axes.reserve(nest.axes.size());
   for (int a = 0; a < int(nest.axes.size()); ++a)
     if (!nest.axes[size_t(a)].reduced && a != vec) axes.push_back(a);
   if (!tiled() && form != AtomForm::staged && lanes < 32)  // a GPU's compiler orders for itself
-    std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return tile[size_t(a)].hi > tile[size_t(b)].hi; });
+    std::sort(axes.begin(), axes.end(), [&](int a, int b) {
+      const int64_t x = tile[size_t(a)].hi, y = tile[size_t(b)].hi;
+      return x != y ? x > y : a < b;
+    });
   if (!nest.axes[size_t(vec)].reduced) axes.push_back(vec);
   return axes;
 }

@@ -16,6 +16,7 @@ constexpr double kLoadsAhead = 12, kGuardedAhead = 5;
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
   const bool block = plan.block_rows > 1 && tasks == plan.block_tasks;
   std::vector<int64_t> e;
+  e.reserve(nest.axes.size());
   for (size_t a = 0; a < nest.axes.size(); ++a)
     e.push_back(nest.axes[a].reduced ? nest.axes[a].extent : std::min(nest.axes[a].extent, plan.tile[a].size()));
   for (size_t i = plan.parallel.size(); i-- > 0 && tasks > 1;) {
@@ -90,6 +91,7 @@ GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan,
   w_.tasks = plan.tasks();
   w_.registers = registers(nest, facts, plan, context);
   w_.rounds = rounds(plan, w_.task, 1);
+  of_task_.reserve(facts.operands.size()), once_.reserve(facts.operands.size());
   const auto task = covered(nest, plan, 1), all = covered(nest, plan, plan.tasks());
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     of_task_.push_back(bytes(i, plan, task));
