@@ -13,10 +13,12 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -31,7 +33,7 @@ using json = nlohmann::ordered_json;
 namespace {
 
 struct Options {
-  std::string file, hw = "host", only, save;
+  std::string file, hw = "host", only, save, times;
   int threads = 1, plans = 60, first = 10, breadth = 16, rounds = 3, finalists = 8, jobs = 2;
   uint64_t seed = 1;
   double seconds = 0.02;
@@ -134,6 +136,36 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
   return samples;
 }
 
+/// What tells a plan from others, whatever the model says of it.
+std::string key(const std::string& plan) { return std::regex_replace(plan, std::regex("time: .*? us; bound by [A-Za-z0-9]+"), ""); }
+
+/// The plans that an earlier run measured, in the order in which the model has them now, the chosen one first.
+std::vector<Sample> predict_again(const std::shared_ptr<const ir::TensorProgram>& program,
+                                  const std::shared_ptr<const hw::Profile>& profile, const Options& o, const json& earlier, size_t& space) {
+  std::map<std::string, double> measured;
+  for (const json& p : earlier.at("plans")) {
+    const auto [at, fresh] = measured.try_emplace(key(p.at("plan")), p.at("measured_us"));
+    at->second = std::min(at->second, p.at("measured_us").get<double>());
+  }
+  driver::PlanOptions wide{o.threads, 1000000, "cpp"};
+  wide.breadth = o.breadth;
+  const auto plans = driver::plan(program, profile, wide);
+  space = plans.size();
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < plans.size(); ++i)
+    if (const auto at = measured.find(key(summary(plans[i]))); at != measured.end()) {
+      samples.push_back({i, plans[i].candidate.estimate.us, at->second, summary(plans[i])});
+      measured.erase(at);
+    }
+  const std::string chosen = key(summary(driver::plan(program, profile, {o.threads, 1, "cpp"}).front()));
+  const auto at = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return key(s.plan) == chosen; });
+  if (at != samples.end())
+    std::rotate(samples.begin(), at, at + 1);
+  else
+    std::cerr << program->name << ": the plan chosen now was not measured; the first that was counts\n";
+  return samples;
+}
+
 /// Spearman's rank correlation of predicted and measured times.
 double rank_correlation(const std::vector<Sample>& s) {
   const auto ranks = [&](auto key) {
@@ -169,6 +201,8 @@ int main(int argc, char** argv) try {
   app.add_option("--seconds", o.seconds, "Length of one measurement")->capture_default_str();
   app.add_option("--seed", o.seed, "Seed of the sample and the inputs")->capture_default_str();
   app.add_option("--save", o.save, "Folder for the sources of the measured plans, NAME.RANK.cpp");
+  app.add_option("--times", o.times, "Of an earlier run (--json), whose plans are ranked again: nothing is measured")
+      ->check(CLI::ExistingFile);
   app.add_flag("--all", o.all, "Show every measured plan");
   app.add_flag("--json", o.as_json, "One JSON document");
   CLI11_PARSE(app, argc, argv);
@@ -178,7 +212,11 @@ int main(int argc, char** argv) try {
   hw::HostOptions host;
   host.cache_dir = cache_folder();
   const auto profile = std::make_shared<const hw::Profile>(hw::load_profile(o.hw, host));
-  json results = json::array();
+  json results = json::array(), earlier = json::object();
+  if (!o.times.empty()) {
+    const json document = json::parse(std::ifstream(o.times));
+    for (const json& r : document.at("results")) earlier[r.at("name").get<std::string>()] = r;
+  }
   std::vector<double> regrets, top5;
   if (!o.as_json)
     fmt::print("{:36} {:>6} {:>5} {:>10} {:>10} {:>7} {:>7} {:>6}\n", "workload", "space", "plans", "chosen us", "best us", "regret",
@@ -186,7 +224,11 @@ int main(int argc, char** argv) try {
   for (const ir::SpecEntry& entry : ir::parse_specs(text.str(), o.file)) {
     if (entry.name.find(o.only) == std::string::npos) continue;
     size_t space = 0;
-    auto samples = measure(std::make_shared<const ir::TensorProgram>(entry.build()), profile, o, space);
+    const auto program = std::make_shared<const ir::TensorProgram>(entry.build());
+    auto samples = earlier.contains(entry.name) ? predict_again(program, profile, o, earlier[entry.name], space)
+                   : o.times.empty()            ? measure(program, profile, o, space)
+                                                : std::vector<Sample>{};
+    if (samples.empty()) continue;
     const auto faster = [](const Sample& a, const Sample& b) { return a.measured_us < b.measured_us; };
     const Sample best = *std::min_element(samples.begin(), samples.end(), faster), chosen = samples.front();
     const double of_first =
@@ -207,7 +249,8 @@ int main(int argc, char** argv) try {
     json row{{"name", entry.name},       {"space", space},      {"chosen_us", chosen.measured_us}, {"best_us", best.measured_us},
              {"regret", regrets.back()}, {"top5", top5.back()}, {"rank_correlation", rho},         {"chosen_plan", chosen.plan},
              {"best_plan", best.plan}};
-    for (const Sample& s : samples) row["plans"].push_back({{"predicted_us", s.predicted_us}, {"measured_us", s.measured_us}});
+    for (const Sample& s : samples)
+      row["plans"].push_back({{"rank", s.rank}, {"predicted_us", s.predicted_us}, {"measured_us", s.measured_us}, {"plan", s.plan}});
     results.push_back(std::move(row));
   }
   const auto share = [](const std::vector<double>& v, double limit) {
