@@ -20,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 // Raise when what is measured, or how, changes: kept profiles of older versions are then measured anew.
-constexpr int host_format = 3;
+constexpr int host_format = 4;
 
 // What a kept measurement is of. The caller's affinity has no part in it: the same machine is the same profile for all.
 std::string host_key(const CpuIdentity& id, const std::vector<int>& cpus, const std::vector<std::string>& isa) {

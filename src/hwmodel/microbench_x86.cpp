@@ -53,6 +53,8 @@ namespace {
   UNARY(convert, V, "vcvtdq2ps")                                                                                                                                                                       \
   LOOP(shuffle, V, EACH("vpermps %%" V "14, %%" V "12, %%" V "\\r"))                                                                                                                                   \
   LOOP(load, V, ".irp o," OFFSETS "\n vmovups \\o(%1), %%" V "0\n .endr\n")                                                                                                                            \
+  LOOP(split_load, V, ".irp o," OFFSETS "\n vmovups 4+\\o(%1), %%" V "0\n .endr\n")                                                                                                                    \
+  LOOP(broadcast, V, EACH("vfmadd231ss 4(%1), %%xmm14, %%xmm\\r"))                                                                                                                                     \
   LOOP(store, V, ".irp o," OFFSETS "\n vmovups %%" V "0, 4096+\\o(%1)\n .endr\n")                                                                                                                      \
   void read(const void* begin, int64_t bytes) {                                                                                                                                                        \
     __asm__ volatile(".p2align 5\n1:\n .irp o," OFFSETS "\n vmovups \\o(%0), %%" V                                                                                                                     \
@@ -141,9 +143,15 @@ bool tiles_granted() {
 
 std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vector<std::string>& isa) {
   std::vector<InstructionLoop> loops = {{"clock", true, 32, clock}, {"int_div", false, 16, int_div}};
-  const std::vector<InstructionLoop> narrow = {COMMON_ROWS(avx2), {"load", false, 32, avx2::load}, {"store", false, 32, avx2::store}};
+  const std::vector<InstructionLoop> narrow = {COMMON_ROWS(avx2),
+                                               {"load", false, 32, avx2::load},
+                                               {"split_load", false, 32, avx2::split_load},
+                                               {"broadcast", false, 12, avx2::broadcast},
+                                               {"store", false, 32, avx2::store}};
   const std::vector<InstructionLoop> wide = {COMMON_ROWS(avx512),
                                              {"load", false, 16, avx512::load},
+                                             {"split_load", false, 16, avx512::split_load},
+                                             {"broadcast", false, 12, avx512::broadcast},
                                              {"store", false, 16, avx512::store},
                                              {"vpdpbusd", false, 12, avx512::vpdpbusd},
                                              {"vpdpbusd", true, 16, avx512::vpdpbusd_chain},

@@ -61,7 +61,9 @@ struct Profile {
   int vector_registers = 0;
   int load_ports = 0;  ///< full-width loads a cycle and core
   int store_ports = 0;
-  int issue_width = 0;  ///< instructions a cycle and core (micro-ops)
+  double broadcasts = 0;   ///< loads a cycle of one element for all lanes (0: as many as full-width ones)
+  double split_loads = 0;  ///< full-width loads a cycle that begin in one line and end in the next (0: half of the others)
+  int issue_width = 0;     ///< instructions a cycle and core (micro-ops)
   std::vector<MemoryLevel> levels;
   std::vector<Atom> atoms;
   std::map<std::string, double, std::less<>>
@@ -85,6 +87,9 @@ struct Profile {
   std::string hash;  ///< 16 hex digits
 
   bool has(std::string_view isa_feature) const;
+  /// Full-width loads that take as long.
+  double broadcast_loads() const { return broadcasts > 0 ? load_ports / broadcasts : 1; }
+  double split_as_loads() const { return split_loads > 0 ? load_ports / split_loads : 2; }
   const MemoryLevel& level(std::string_view level_name) const;  ///< throws Error{invalid_profile}
   /// Cycles for a scalar function on one vector; throws Error{invalid_profile} naming the missing figure.
   double cost(std::string_view function) const;

@@ -53,7 +53,7 @@ std::vector<NestPlan> Planner::run() {
   if (contraction_ && !gpu()) prefer_reuse();
   // a GPU's tiles have few loops to go with; those of sums of rows and of maps differ little but in how memory is walked
   const auto by_walk = [&](const Scored& t) { return streams(t.plan) || sums_rows(t.plan); };
-  const int more = gpu() ? 4 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
+  const int more = gpu() ? 2 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
   const size_t most = size_t(more * c_.register_tiles * c_.breadth);
   // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};
@@ -84,7 +84,7 @@ void Planner::keep_fastest(size_t first, size_t keep) {
   const auto rank = [&](size_t i) {
     const std::vector<Loop>& loops = plans_[i].loops;
     const bool jumps = !loops.empty() && !reduced(plans_[i].vec) && loops.back().axis != plans_[i].vec;
-    return plans_[i].estimate.us * (1 + kCacheTile * double(loops.size() + jumps));
+    return plans_[i].estimate.us * (1 + kCacheTile * double(loops.size() + jumps) + (copies(plans_[i]) ? kCopy : 0));
   };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
   std::vector<NestPlan> kept;
@@ -118,6 +118,7 @@ void Planner::prefer_reuse() {
       r.reuse.push_back(reuse(r.tile.plan, i));
     }
     for (const Ranked& faster : all) {
+      if (copies(faster.tile.plan) != copies(r.tile.plan)) continue;
       if (r.reuse == faster.reuse)
         r.behind = std::max(r.behind, 1);
       else if (std::equal(r.reuse.begin(), r.reuse.end(), faster.reuse.begin(), std::less_equal<>()))

@@ -18,6 +18,7 @@ class Planner {
  private:
   static constexpr size_t kLoops = 4;
   static constexpr double kCacheTile = 0.001;  ///< by which a further loop should be faster
+  static constexpr double kCopy = 0.02;        ///< by which a padded copy should be
   struct Scored {
     NestPlan plan;
     double us;

@@ -84,10 +84,11 @@ class Traffic {
           bytes *= std::min(stretches[i].turns, kStreamedTurns);
         } else {
           if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
+          if (memory && o.is_store) bytes *= 1 + slow_stores(o);
           const bool asked = !o.is_store && plan_.operands[i].slides >= 0;  // for each line
           const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, stretches[i].bytes / kOverlapped);
           if (!asked) t.runs += alone * bytes / stretches[i].bytes;
-          if (memory && !o.is_store && !asked) bytes *= 1 + stretches[i].slow;
+          if (memory && !o.is_store) bytes *= 1 + (asked ? std::min(2.0, 2 * stretches[i].slow) : stretches[i].slow);
           if (memory && side_by_side[i]) bytes *= kReadTurns;
         }
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
@@ -99,7 +100,10 @@ class Traffic {
             t.stream_bytes += memory ? bytes : 0;
           else
             t.write_bytes += bytes;
-          if (chunks_ > 1) t.read_bytes += bytes * (1 - 1 / chunks_);  // partial sums
+          if (const double partial = bytes * (1 - 1 / chunks_); chunks_ > 1) {  // sums, for which the tile waits
+            t.read_bytes += partial;
+            if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
+          }
         } else {
           t.read_bytes += bytes;
           if (memory && plan_.operands[i].ahead > 0) t.ahead_bytes += bytes;
@@ -223,6 +227,72 @@ class Traffic {
     const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
     const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
     return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1};
+  }
+
+  /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
+  /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
+  /// and together where they are neighbours that soon are complete.
+  double slow_stores(const NestFacts::OperandFacts& o) const {
+    std::vector<size_t> axes;  // of the operand, the closest first
+    for (size_t a = 0; a < n_; ++a)
+      if (o.coef[a] != 0 && nest_.axes[a].extent > 1) axes.push_back(a);
+    std::sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return std::abs(o.coef[a]) < std::abs(o.coef[b]); });
+    int64_t run = 1;  // elements without a gap
+    double rows = 1;  // runs of a tile
+    std::vector<int64_t> covered(n_, 1);
+    const auto extend = [&](size_t a, int64_t extent) {
+      const int64_t step = std::abs(o.coef[a]) * covered[a];
+      if (step > run || extent <= covered[a]) return step <= run;
+      run =
+          std::abs(o.coef[a]) * (extent - 1) + (covered[a] == 1 ? run : std::max<int64_t>(1, run - std::abs(o.coef[a]) * (covered[a] - 1)));
+      covered[a] = extent;
+      return true;
+    };
+    size_t first_row = n_;
+    for (size_t a : axes)
+      if (const int64_t size = plan_.tile[a].size(); !extend(a, size)) {
+        rows *= double(size);
+        if (size > 1 && first_row == n_) first_row = a;
+      }
+    for (size_t l = plan_.loops.size(); l-- > 0;) {
+      const Loop& loop = plan_.loops[l];
+      const size_t a = size_t(loop.axis);
+      if (o.coef[a] == 0) continue;
+      const int64_t unit = reduced(a) ? 1 : plan_.tile[a].size();
+      if (a == first_row || covered[a] < std::min(nest_.axes[a].extent, loop.step * unit)) break;
+      int64_t within = axes_[a].covered;
+      for (size_t outer = 0; outer < l; ++outer)
+        if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * unit);
+      if (!extend(a, within)) break;
+    }
+    const double bytes = double(run) * o.element_bytes;
+    if (rows == 1 && bytes >= kPanel) return 0;
+    // rows that follow one another are soon complete if they are few
+    const bool neighbours = rows > 1 && std::abs(o.coef[first_row]) <= run;
+    const double apart = neighbours ? std::clamp((bytes * rows - kRampBytes / 2) / kRampBytes, 0.0, 1.0) : 1;
+    return misses_ahead() * std::min(1.0, kRampBytes / 2 / bytes) * apart;
+  }
+  /// Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7 and 1.4 times as long as one after the other, pieces of 64 to
+  /// 512 bytes of every row before the next piece 3 to 5 times (Zen 4); rows of 95 floats none until there are six of them.
+  double misses_ahead() const {
+    const hw::MemoryLevel& memory = c_.profile.levels.back();
+    double points = 1;  // stores of a tile come together
+    for (size_t a = 0; a < n_; ++a)
+      if (!reduced(a)) points *= axes_[a].mean;
+    const double ahead = std::clamp(std::max(points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kStoreMisses);
+    const double write_gbs = memory.write_gbs(1);
+    return write_gbs > 0 ? std::max(0.0, memory.latency_ns / ahead * write_gbs / memory.line_bytes - 1) : 0;
+  }
+  static constexpr double kWindow = 256, kStoreMisses = 24;
+
+  /// A tile that goes on with partial sums from memory begins when they are there: most of the latency, in shares of it as runs count (6
+  /// to 24 rows of 256 bytes on Zen 4: 100 ns).
+  static constexpr double kSumsWait = 6;
+  double tile_bytes(const NestFacts::OperandFacts& o) const {
+    double bytes = o.element_bytes;
+    for (size_t a = 0; a < n_; ++a)
+      if (o.coef[a] != 0) bytes *= double(plan_.tile[a].size());
+    return bytes;
   }
 
   /// Streams that prefetchers follow at once; with three times as many, lines arrive half as fast. Measured on Zen 5, from L3 and from

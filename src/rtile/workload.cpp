@@ -10,6 +10,10 @@ namespace rgen::rtile {
 
 namespace {
 
+/// Stores at the end of a tile that drain while the next one begins; the rest of them hold it up (on Zen 4, with a store every two cycles:
+/// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41).
+constexpr double kBurst = 8;
+
 class Counter {
  public:
   Counter(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
@@ -43,6 +47,7 @@ class Counter {
   const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
   const double calls_ = counts_.calls, points_ = counts_.points, steps_ = counts_.steps, chunks_ = counts_.chunks;
   double border_ = 0;  ///< cycles spent on bounds checks
+  double burst_ = 0;   ///< stores that nothing hides: they come together at the end of a tile
   hw::Workload w_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
@@ -127,7 +132,7 @@ class Counter {
     double iterations = 1;
     for (size_t a = 0; a < n_; ++a)
       if (reduced(a)) iterations *= axes_[a].trips;
-    double loads = 0, stores = 0, extra = 0, load_splits = 0, store_splits = 0;
+    double loads = 0, stores = 0, extra = 0, broadcasts = 0, load_splits = 0, store_splits = 0, last_stores = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
       const int64_t stride = i < facts_.reads && plan_.operands[i].placement == Placement::prepack ? (o.coef[size_t(plan_.vec)] ? 1 : 0)
@@ -136,7 +141,7 @@ class Counter {
       if (o.is_store) {
         const double n = o.inner ? inner : outer;
         if (stride == 0 || stride == 1 || scalar) {
-          stores += n;
+          stores += n, last_stores += o.inner ? 0 : n;
           if (stride == 1 && !scalar) store_splits += n * split(i, plan_.vec);
         } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
           // partly filled transposes cost as much as full ones
@@ -157,6 +162,7 @@ class Counter {
         loads += n;
         if (!o.affine) extra += 10 * n;
         if (o.affine && stride == 1 && !scalar) load_splits += n * split(i, plan_.vec);
+        if (o.affine && stride == 0 && !scalar && !gpu()) broadcasts += n;
       } else if (plan_.operands[i].transposed) {
         const double fill = std::min(1.0, axes_[size_t(plan_.operands[i].transpose_axis)].mean / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;
@@ -180,10 +186,10 @@ class Counter {
       const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
       w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
       if (plan_.form == AtomForm::matrix) {
-        loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
+        loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_, broadcasts = 0;  // tiles are loaded row by row
         stores += points_ * calls_, extra += 40 * calls_;
       } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
-        loads = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
+        loads = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_, broadcasts = 0;
         stores += points_ * calls_, extra += (8 * rows * columns - 6 * rows - 12 * columns) * steps_ * calls_;
       }
     } else if (plan_.form == AtomForm::group) {
@@ -203,7 +209,8 @@ class Counter {
       const double n = outer / results_sharing(f);
       function(f.name, f.times * n), ops += f.instructions * n;
     }
-    if (chunks_ > 1) loads += points_ * calls_ * (1 - 1 / chunks_), stores += points_ * calls_ * (1 - 1 / chunks_);
+    if (const double partial = points_ * calls_ * (1 - 1 / chunks_); chunks_ > 1)
+      loads += partial, stores += partial, last_stores += partial;
     // what does not fit the register file is stored and loaded again at every step
     const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
     if (spilled > 0) loads += spilled * iterations * calls_, stores += spilled * iterations * calls_;
@@ -218,22 +225,28 @@ class Counter {
       ops += 10 * reductions;
     }
     // stores are collected on their way to the cache: half of what a second access would cost
-    w_.loads = loads + load_splits, w_.stores = stores + store_splits / 2;
+    w_.loads = loads + broadcasts * (c_.profile.broadcast_loads() - 1) + load_splits * (c_.profile.split_as_loads() - 1);
+    w_.stores = stores + store_splits / 2;
     const bool loops = iterations > 1;
     w_.instructions = loads + stores + ops + 3 * iterations * calls_ + (loops ? 30 : 12) * calls_;
     // the reorder buffer holds several small tiles at once, whose chains run side by side
-    constexpr double kReorderBuffer = 256;
-    const double overlapped = gpu() ? 1 : std::min(1.0, w_.instructions / calls_ / kReorderBuffer);
+    // (kReorderBuffer), and of a longer one's end and the next one's begin what waits in the schedulers (one row of bf16 on Zen 4, chunks
+    // of 330 to 1650 instructions: 0.74 to 0.96 of the chain)
+    constexpr double kReorderBuffer = 256, kSchedulers = 96;
+    const double of_call = w_.instructions / calls_;
+    const double overlapped = gpu() ? 1 : std::min(of_call / kReorderBuffer, of_call / (of_call + kSchedulers));
     const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
     if (nest_.has_reduction()) {
       const double copies = vec_reduced ? double(axes_[size_t(plan_.vec)].unroll) : 1;
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
       w_.chain_latency_ns = latency * overlapped;
     }
+    if (nest_.has_reduction() && !plan_.tiled() && !gpu()) burst_ = std::max(0.0, last_stores / calls_ - kBurst) * calls_;
     // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
     constexpr double kForeseen = 32;
     const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
     w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
+    w_.call_overheads += burst_ * (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
   }
 
   /// Elements of a broadcast operand that one load brings.

@@ -14,7 +14,7 @@ struct PlanContext : Residence {
   int sharers = 1;                     ///< workers active at once (a fused group's nests run inside its tasks)
   std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
   int breadth = 1;                     ///< ConstructOptions::breadth
-  int register_tiles = 6;              ///< that go on to loops and placement
+  int register_tiles = 12;             ///< that go on to loops and placement
   bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several

@@ -32,8 +32,8 @@ std::string source(const std::string& spec, const hw::Profile& profile) {
 
 }  // namespace
 
-TEST_CASE("a load that ends in the next line counts twice") {
-  const hw::Profile profile = hw::load_profile("zen5");
+TEST_CASE("a load that ends in the next line counts twice, or what the profile says") {
+  hw::Profile profile = hw::load_profile("zen5");
   const ir::TensorProgram aligned = row_sums(80), halves = row_sums(72), odd = row_sums(65);
   const rtile::Candidate c = rtile::construct(aligned, profile, {.threads = 1}).front();
   const rtile::Nest& nest = c.program->groups[0].group.nests[0];
@@ -42,6 +42,52 @@ TEST_CASE("a load that ends in the next line counts twice") {
   CHECK(once == 40 * 64 / 16);
   CHECK(loads(halves, nest, plan, profile) == doctest::Approx(1.5 * once));
   CHECK(loads(odd, nest, plan, profile) == doctest::Approx((1 + 15.0 / 16) * once));
+  profile.split_loads = profile.load_ports / 1.5;
+  CHECK(loads(halves, nest, plan, profile) == doctest::Approx(1.25 * once));
+}
+
+TEST_CASE("an element for all lanes costs what the profile says, and a large tile of few steps waits for its stores") {
+  hw::Profile profile = hw::load_profile("zen4");
+  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"A": {"shape": [108, 15]}, "B": {"shape": [15, 96]}},
+        "compute": ["C[m:108, n:96] = sum(k:15 | A[m, k] * B[k, n])"], "outputs": ["C"]})--");
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = c.program->groups[0].nests[0];
+  REQUIRE(nest.axes[size_t(plan.vec)].name == "n");
+  REQUIRE(plan.form == rtile::AtomForm::vector);
+  const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  const auto counted = [&](int64_t rows, int64_t vectors) {
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      if (nest.axes[a].name == "m") plan.tile[a] = rtile::Blocking(108, 1, rows);
+      if (nest.axes[a].name == "n") plan.tile[a] = rtile::Blocking(96, 16, 16 * vectors);
+    }
+    return rtile::workload(nest, facts, plan, context);
+  };
+  // 108 / 9 * 96 / 48 tiles of 15 steps: 3 vectors and 9 elements each
+  CHECK(profile.broadcast_loads() == 0.5);
+  CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 0.5 * 9)));
+  const double store_ns = 64 / profile.levels[0].write_gbs(1), call_ns = 3 / profile.ghz;
+  CHECK(counted(4, 2).call_overheads == doctest::Approx(27 * 3 * call_ns));
+  CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 8) * store_ns)));
+  profile.broadcasts = 0;
+  CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 9)));
+}
+
+TEST_CASE("rows in memory are written in order") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto plan = [&](int64_t rows) {
+    const std::string n = std::to_string(rows);
+    const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": [)--" + n +
+                                                        R"--(, 8]}, "W": {"shape": [8, 95], "constant": true}},
+        "compute": ["Y[i:)--" + n + R"--(, o:95] = sum(c:8 | X[i, c] * W[c, o])"], "outputs": ["Y"]})--");
+    const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+    return best.program->groups.front().nests.front();
+  };
+  const rtile::NestPlan p = plan(400000);
+  REQUIRE(p.vec == 1);
+  CHECK((p.tile[1].blocks == 1 || p.loops.back().axis == 1));
+  CHECK((p.tile[1].blocks == 1 || p.tile[0].size() * 95 * 4 <= 2048));  // few enough to be complete soon
 }
 
 TEST_CASE("what a nest makes and reads in registers is not in memory") {
