@@ -32,10 +32,9 @@ class Recorder {
         entry = figure(c, "cycles");
     for (auto [key, loop] : {std::pair{"loads", "load"}, {"stores", "store"}})
       doc_["issue"][key] = figure(std::max(1.0, std::round(1 / cycles(loop))), "per cycle");
-    // of whole vectors; others compared with them
-    if (cycles("broadcast") > 0) doc_["issue"]["broadcasts"] = figure(std::max(1.0, std::round(1 / cycles("broadcast"))), "per cycle");
-    if (cycles("split_load") > 0) {
+    if (cycles("broadcast") > 0 && cycles("split_load") > 0) {  // multiply-adds with an element from memory, two a cycle at best
       const double loads = doc_["issue"]["loads"]["value"];
+      doc_["issue"]["broadcasts"] = figure(std::max(loads, std::round(1 / cycles("broadcast"))), "per cycle");
       doc_["issue"]["split_loads"] = figure(std::min(loads, loads * cycles("load") / cycles("split_load")), "per cycle");
     }
     for (json& atom : doc_["atoms"]) {
