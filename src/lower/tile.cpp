@@ -18,6 +18,7 @@ Body Tile::emit() {
   } else if (c_.plan.form == AtomForm::staged) {
     load_sums();
   } else {
+    if (shares_many()) effect("reload", {});
     start_accumulators();
     reduce(0);
   }

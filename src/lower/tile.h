@@ -225,6 +225,9 @@ class Tile {
 
   /// Does a step of the reduction read again what another step has read for a neighbouring point, and keeps no window of it?
   bool slides() const;
+  /// Is its reduction written out whole, and has the next tile more factors in common with it than registers? A compiler would load them
+  /// once for both, and keep them on the stack.
+  bool shares_many() const;
   void accumulate(const Statement& s, int acc);
   /// Zero in the lanes past the end of a reduced vector axis, as the loads of its last vector leave them.
   bool zero_beyond(const ir::Expr& e) const;

@@ -150,6 +150,27 @@ void Tile::body() {
   if (!c_.plan.window && c_.nest.has_reduction()) std::erase_if(scope().values, [&](const auto& v) { return !before.count(v.first); });
 }
 
+bool Tile::shares_many() const {
+  constexpr int64_t kMany = 24;  // that no compiler has registers for beside the sums
+  if (!c_.contraction || slides_ || c_.plan.loops.empty()) return false;
+  int64_t steps = 1;
+  for (int a : c_.plan.reduce_order) {
+    const rtile::Blocking& t = c_.plan.tile[size_t(a)];
+    if (t.hi * t.unit < t.extent) return false;
+    steps *= t.units();
+  }
+  const int next = c_.plan.loops.back().axis;
+  return std::any_of(c_.plan.operands.begin(), c_.plan.operands.end(), [&](const Operand& o) {
+    std::set<int> along;
+    for (const ir::Index& i : o.access.index)
+      for (const ir::Index::Term& t : i.terms) along.insert(t.axis);
+    int64_t values = steps;
+    for (int a : along)
+      if (is_output(a)) values *= v_.size[size_t(a)];
+    return !along.count(next) && values > kMany;
+  });
+}
+
 bool Tile::slides() const {
   if (c_.plan.window) return false;
   return std::any_of(c_.plan.operands.begin(), c_.plan.operands.end(), [&](const Operand& o) {

@@ -53,7 +53,8 @@ class Traffic {
       conflicts[i] = conflict_bytes(lines);
       if (i < facts_.reads && !placed(i, Placement::prepack)) pages += pages_of(lines);
       side_by_side[i] = facts_.products == 0 && apart(body_lines(i, false));
-      if (side_by_side[i] && c_.missing == 1 && !leaves(i, 1)) by_turns[i] = kByTurns;
+      if (side_by_side[i] && c_.missing == 1 && !leaves(i, 1))
+        by_turns[i] = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
     }
     const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
     const auto& levels = c_.profile.levels;
@@ -231,59 +232,52 @@ class Traffic {
 
   /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
   /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
-  /// and together where they are neighbours that soon are complete.
+  /// and together where they are neighbours that soon are complete. Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7
+  /// and 1.4 times as long as one after the other, pieces of 64 to 512 bytes of every row before the next piece 3 to 6 times (Zen 4).
   double slow_stores(const NestFacts::OperandFacts& o) const {
-    std::vector<size_t> axes;  // of the operand, the closest first
+    std::vector<size_t> closest;  // its axes
     for (size_t a = 0; a < n_; ++a)
-      if (o.coef[a] != 0 && nest_.axes[a].extent > 1) axes.push_back(a);
-    std::sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return std::abs(o.coef[a]) < std::abs(o.coef[b]); });
-    int64_t run = 1;  // elements without a gap
-    double rows = 1;  // runs of a tile
-    std::vector<int64_t> covered(n_, 1);
+      if (o.coef[a] != 0 && nest_.axes[a].extent > 1) closest.push_back(a);
+    std::sort(closest.begin(), closest.end(), [&](size_t a, size_t b) { return std::abs(o.coef[a]) < std::abs(o.coef[b]); });
+    int64_t run = 1;                        // elements without a gap
+    std::vector<int64_t> covered(n_, 1);    // by them
+    int64_t rows = 1, from_row_to_row = 0;  // runs of a tile
     const auto extend = [&](size_t a, int64_t extent) {
-      const int64_t step = std::abs(o.coef[a]) * covered[a];
-      if (step > run || extent <= covered[a]) return step <= run;
-      run =
-          std::abs(o.coef[a]) * (extent - 1) + (covered[a] == 1 ? run : std::max<int64_t>(1, run - std::abs(o.coef[a]) * (covered[a] - 1)));
-      covered[a] = extent;
+      if (std::abs(o.coef[a]) * covered[a] > run) return false;
+      run += std::abs(o.coef[a]) * std::max<int64_t>(0, extent - covered[a]);
+      covered[a] = std::max(covered[a], extent);
       return true;
     };
-    size_t first_row = n_;
-    for (size_t a : axes)
-      if (const int64_t size = plan_.tile[a].size(); !extend(a, size)) {
-        rows *= double(size);
-        if (size > 1 && first_row == n_) first_row = a;
+    for (size_t a : closest)
+      if (const int64_t size = plan_.tile[a].size(); !extend(a, size) && size > 1) {
+        if (rows == 1) from_row_to_row = std::abs(o.coef[a]);
+        rows *= size;
       }
     for (size_t l = plan_.loops.size(); l-- > 0;) {
-      const Loop& loop = plan_.loops[l];
-      const size_t a = size_t(loop.axis);
+      const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
       const int64_t unit = reduced(a) ? 1 : plan_.tile[a].size();
-      if (a == first_row || covered[a] < std::min(nest_.axes[a].extent, loop.step * unit)) break;
+      if (covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * unit)) break;  // a row of the next ones
       int64_t within = axes_[a].covered;
       for (size_t outer = 0; outer < l; ++outer)
         if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * unit);
       if (!extend(a, within)) break;
     }
-    const double bytes = double(run) * o.element_bytes;
-    if (rows == 1 && bytes >= kPanel) return 0;
-    // rows that follow one another are soon complete if they are few
-    const bool neighbours = rows > 1 && std::abs(o.coef[first_row]) <= run;
-    const double apart = neighbours ? std::clamp((bytes * rows - kRampBytes / 2) / kRampBytes, 0.0, 1.0) : 1;
-    return misses_ahead() * std::min(1.0, kRampBytes / 2 / bytes) * apart;
+    const double bytes = double(run) * o.element_bytes, in_order = kRampBytes / 2;
+    const bool neighbours = rows > 1 && from_row_to_row <= run;
+    const double apart = neighbours ? std::clamp((bytes * double(rows) - in_order) / kRampBytes, 0.0, 1.0) : 1;
+    return unfollowed_store() * std::min(1.0, in_order / bytes) * apart;
   }
-  /// Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7 and 1.4 times as long as one after the other, pieces of 64 to
-  /// 512 bytes of every row before the next piece 3 to 5 times (Zen 4); rows of 95 floats none until there are six of them.
-  double misses_ahead() const {
+  /// Of a line that prefetchers do not ask for: stores of a tile come together, others as many as a core looks ahead.
+  double unfollowed_store() const {
+    constexpr double kWindow = 256, kMisses = 24;  // instructions; stores under way
     const hw::MemoryLevel& memory = c_.profile.levels.back();
-    double points = 1;  // stores of a tile come together
+    double points = 1;
     for (size_t a = 0; a < n_; ++a)
       if (!reduced(a)) points *= axes_[a].mean;
-    const double ahead = std::clamp(std::max(points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kStoreMisses);
-    const double write_gbs = memory.write_gbs(1);
-    return write_gbs > 0 ? std::max(0.0, memory.latency_ns / ahead * write_gbs / memory.line_bytes - 1) : 0;
+    const double under_way = std::clamp(std::max(points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kMisses);
+    return std::max(0.0, memory.latency_ns / under_way * memory.write_gbs(1) / memory.line_bytes - 1);
   }
-  static constexpr double kWindow = 256, kStoreMisses = 24;
 
   /// A tile that goes on with partial sums from memory begins when they are there: most of the latency, in shares of it as runs count (6
   /// to 24 rows of 256 bytes on Zen 4: 100 ns).
@@ -321,9 +315,9 @@ class Traffic {
   /// 4: 31 GB/s, and by 2, 4 and 8 rows 22, 25 and 26).
   static constexpr double kReadTurns = 1.2;
 
-  /// What lines take from the second cache that are read from several rows by turns, against those of one row after the other: 119 against
-  /// 180 to 235 GB/s, measured on Zen 5. Products hide it, and so does what memory delivers ahead of its use.
-  static constexpr double kByTurns = 1.7;
+  /// Bytes a cycle that the second cache delivers of several rows by turns: 119 against 180 to 235 GB/s of one row after the other on Zen
+  /// 5; on Zen 4, whose second cache delivers half as much, all. Products hide it, and so does what memory delivers ahead of its use.
+  static constexpr double kByTurns = 36;
 
   /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of
   /// its reduction: of a window that slides, one row is new.

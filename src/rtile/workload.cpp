@@ -220,6 +220,10 @@ class Counter {
       const double folds = reductions * (1 + (levels - 1) / rows);
       function("shuffle", 2 * folds), function("add", folds);
       ops += 3 * folds;
+      // of more rows than a tree takes, the others wait on the stack, and more than once (compiled code; 16 to 30 rows of 37 floats, Zen 4)
+      constexpr double kTree = 15, kMoves = 3;
+      const double waiting = kMoves * reductions * std::max(0.0, side - kTree) / side;
+      loads += waiting, stores += waiting;
     } else {
       function("shuffle", 4 * reductions), function("add", 4 * reductions);
       ops += 10 * reductions;

@@ -245,3 +245,17 @@ TEST_CASE("of a window that slides through memory, only the row that is new is a
   large.levels[2].capacity_bytes *= 16;
   CHECK(source(spec(8), large).find("prefetch_l2(") == std::string::npos);  // all is in the last cache
 }
+
+TEST_CASE("a tile without loops does not keep for the next one what registers cannot hold") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto product = [&](int64_t k) {
+    const std::string n = std::to_string(k);
+    return source(R"--({"inputs": {"A": {"shape": [6000, )--" + n + R"--(], "dtype": "bf16"}, "B": {"shape": [)--" + n +
+                      R"--(, 105], "dtype": "bf16", "constant": true}},
+        "compute": ["C[m:6000, n:105] = sum(k:)--" +
+                      n + R"--( | f32(A[m, k]) * f32(B[k, n]))"], "outputs": ["C"]})--",
+                  profile);
+  };
+  CHECK(product(15).find("  reload();") != std::string::npos);
+  CHECK(product(600).find("  reload();") == std::string::npos);
+}
