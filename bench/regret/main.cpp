@@ -72,13 +72,20 @@ std::string summary(const driver::Planned& p) {
   return line;
 }
 
-std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile,
-                            const Options& o, size_t& space) {
+/// All that a wider look finds, and the plan that users get, which a wider look must not change but may.
+struct Plans {
+  std::vector<driver::Planned> all;
+  driver::Planned chosen;
+};
+Plans look(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile, const Options& o) {
   driver::PlanOptions wide{o.threads, 1000000, "cpp"};
   wide.breadth = o.breadth;
-  const auto plans = driver::plan(program, profile, wide);
-  // the plan that users get, which a wider look must not change but may
-  const auto chosen = driver::plan(program, profile, {o.threads, 1, "cpp"}).front();
+  return {driver::plan(program, profile, wide), driver::plan(program, profile, {o.threads, 1, "cpp"}).front()};
+}
+
+std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile,
+                            const Options& o, size_t& space) {
+  const auto [plans, chosen] = look(program, profile, o);
   space = plans.size();
   std::vector<const driver::Planned*> drawn{&chosen};
   for (size_t r : draw(space, o))
@@ -137,7 +144,10 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
 }
 
 /// What tells a plan from others, whatever the model says of it.
-std::string key(const std::string& plan) { return std::regex_replace(plan, std::regex("time: .*? us; bound by [A-Za-z0-9]+"), ""); }
+std::string key(const std::string& plan) {
+  static const std::regex estimate("time: .*? us; bound by [A-Za-z0-9]+");
+  return std::regex_replace(plan, estimate, "");
+}
 
 /// The plans that an earlier run measured, in the order in which the model has them now, the chosen one first.
 std::vector<Sample> predict_again(const std::shared_ptr<const ir::TensorProgram>& program,
@@ -147,17 +157,17 @@ std::vector<Sample> predict_again(const std::shared_ptr<const ir::TensorProgram>
     const auto [at, fresh] = measured.try_emplace(key(p.at("plan")), p.at("measured_us"));
     at->second = std::min(at->second, p.at("measured_us").get<double>());
   }
-  driver::PlanOptions wide{o.threads, 1000000, "cpp"};
-  wide.breadth = o.breadth;
-  const auto plans = driver::plan(program, profile, wide);
-  space = plans.size();
+  const Plans plans = look(program, profile, o);
+  space = plans.all.size();
   std::vector<Sample> samples;
-  for (size_t i = 0; i < plans.size(); ++i)
-    if (const auto at = measured.find(key(summary(plans[i]))); at != measured.end()) {
-      samples.push_back({i, plans[i].candidate.estimate.us, at->second, summary(plans[i])});
-      measured.erase(at);
-    }
-  const std::string chosen = key(summary(driver::plan(program, profile, {o.threads, 1, "cpp"}).front()));
+  for (size_t i = 0; i < plans.all.size(); ++i) {
+    std::string plan = summary(plans.all[i]);
+    const auto at = measured.find(key(plan));
+    if (at == measured.end()) continue;
+    samples.push_back({i, plans.all[i].candidate.estimate.us, at->second, std::move(plan)});
+    measured.erase(at);
+  }
+  const std::string chosen = key(summary(plans.chosen));
   const auto at = std::find_if(samples.begin(), samples.end(), [&](const Sample& s) { return key(s.plan) == chosen; });
   if (at != samples.end())
     std::rotate(samples.begin(), at, at + 1);
@@ -271,4 +281,7 @@ int main(int argc, char** argv) try {
 } catch (const Error& e) {
   std::cerr << e.what() << "\n";
   return rgen::exit_status(e.code());
+} catch (const json::exception& e) {
+  std::cerr << "--times takes what an earlier run printed with --json, plans and all: " << e.what() << "\n";
+  return rgen::exit_status(ErrorCode::invalid_spec);
 }

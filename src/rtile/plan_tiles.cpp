@@ -89,14 +89,10 @@ void Planner::consider(const NestPlan& tile) {
   // neighbouring steps of an unrolled window share loads, if the registers hold them
   const bool unrolled =
       std::any_of(p.reduce_order.begin(), p.reduce_order.end(), [&](int a) { return a != p.vec && p.tile[size_t(a)].hi > 1; });
-  if (unrolled && !p.interleaved()) {
-    NestPlan q = p;
-    q.window = true;
-    score(std::move(p));
-    if (registers_needed(nest_, facts_, q) <= registers) score(std::move(q));
-  } else {
-    score(std::move(p));
-  }
+  if (!unrolled || p.interleaved()) return score(std::move(p));
+  score(p);
+  p.window = true;
+  if (registers_needed(nest_, facts_, p) <= registers) score(std::move(p));
 }
 
 bool Planner::transposes(const NestPlan& p) {

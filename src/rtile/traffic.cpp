@@ -175,6 +175,17 @@ class Traffic {
     return lost;
   }
 
+  /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
+  int64_t covered_by(size_t loop) const {
+    const size_t a = size_t(plan_.loops[loop].axis);
+    int64_t within = axes_[a].covered;
+    for (size_t outer = 0; outer < loop; ++outer)
+      if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * step_unit(a));
+    return within;
+  }
+  /// Elements of a step of 1 of a loop over the axis.
+  int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
+
   /// How an operand is walked, from the tile outwards through the loops.
   struct Stretch {
     double bytes = kPanel;  ///< touched before a jump
@@ -211,13 +222,8 @@ class Traffic {
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
-      const int64_t unit = reduced(a) ? 1 : plan_.tile[a].size();
-      if (!follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * unit))) break;  // the next iteration jumps
-      // all that it covers, or a step of the loop around it
-      int64_t within = axes_[a].covered;
-      for (size_t outer = 0; outer < l; ++outer)
-        if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * unit);
-      extend(a, within);
+      if (!follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * step_unit(a)))) break;  // the next iteration jumps
+      extend(a, covered_by(l));
     }
     const double whole = std::clamp(touched * o.element_bytes, 64.0, kPanel);
     const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
@@ -256,12 +262,8 @@ class Traffic {
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
-      const int64_t unit = reduced(a) ? 1 : plan_.tile[a].size();
-      if (covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * unit)) break;  // a row of the next ones
-      int64_t within = axes_[a].covered;
-      for (size_t outer = 0; outer < l; ++outer)
-        if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * unit);
-      if (!extend(a, within)) break;
+      if (covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * step_unit(a))) break;  // a row of the next ones
+      if (!extend(a, covered_by(l))) break;
     }
     const double bytes = double(run) * o.element_bytes, in_order = kRampBytes / 2;
     const bool neighbours = rows > 1 && from_row_to_row <= run;
@@ -272,10 +274,7 @@ class Traffic {
   double unfollowed_store() const {
     constexpr double kWindow = 256, kMisses = 24;  // instructions; stores under way
     const hw::MemoryLevel& memory = c_.profile.levels.back();
-    double points = 1;
-    for (size_t a = 0; a < n_; ++a)
-      if (!reduced(a)) points *= axes_[a].mean;
-    const double under_way = std::clamp(std::max(points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kMisses);
+    const double under_way = std::clamp(std::max(counts_.points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kMisses);
     return std::max(0.0, memory.latency_ns / under_way * memory.write_gbs(1) / memory.line_bytes - 1);
   }
 

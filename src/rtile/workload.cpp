@@ -47,7 +47,6 @@ class Counter {
   const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
   const double calls_ = counts_.calls, points_ = counts_.points, steps_ = counts_.steps, chunks_ = counts_.chunks;
   double border_ = 0;  ///< cycles spent on bounds checks
-  double burst_ = 0;   ///< stores that nothing hides: they come together at the end of a tile
   hw::Workload w_;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
@@ -180,16 +179,17 @@ class Counter {
       if (gpu() && checked(i)) guard(n * border_share(i), distinct(o), extra);
     }
     if (plan_.tiled()) {
+      broadcasts = 0;
       std::vector<int64_t> size(n_, 1);
       for (size_t a = 0; a < n_; ++a)
         if (!reduced(a)) size[a] = plan_.tile[a].hi;
       const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
       w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
       if (plan_.form == AtomForm::matrix) {
-        loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_, broadcasts = 0;  // tiles are loaded row by row
+        loads = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;  // tiles are loaded row by row
         stores += points_ * calls_, extra += 40 * calls_;
       } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
-        loads = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_, broadcasts = 0;
+        loads = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
         stores += points_ * calls_, extra += (8 * rows * columns - 6 * rows - 12 * columns) * steps_ * calls_;
       }
     } else if (plan_.form == AtomForm::group) {
@@ -245,12 +245,13 @@ class Counter {
       w_.chain_steps = steps_ / copies * calls_ + (vec_reduced ? (6 + std::log2(copies)) * calls_ : 0);
       w_.chain_latency_ns = latency * overlapped;
     }
-    if (nest_.has_reduction() && !plan_.tiled() && !gpu()) burst_ = std::max(0.0, last_stores / calls_ - kBurst) * calls_;
     // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
     constexpr double kForeseen = 32;
     const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
     w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
-    w_.call_overheads += burst_ * (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
+    if (nest_.has_reduction() && !plan_.tiled() && !gpu())
+      w_.call_overheads +=
+          std::max(0.0, last_stores / calls_ - kBurst) * calls_ * (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
   }
 
   /// Elements of a broadcast operand that one load brings.
