@@ -277,7 +277,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
 void Planner::finish_start(std::vector<Start>& all, NestPlan p) const {
   p.guarded = any_guard(p);
   all.push_back({p});
-  if (p.guarded || p.lanes == 1) return;
+  if (p.lanes == 1) return;
   const int vec = p.vec;
   for (int t = 0; t < n_; ++t) {
     if (t == vec || reduced(t) || reduced(vec) || extent(t) == 1) continue;
@@ -297,6 +297,7 @@ void Planner::finish_start(std::vector<Start>& all, NestPlan p) const {
     }
     if (!any) continue;
     const bool loads = std::any_of(q.operands.begin(), q.operands.end(), [](const Operand& o) { return o.transposed; });
+    if (loads && p.guarded) continue;  // rows of which each may leave the tensor are not loaded whole
     if (loads) {
       all.push_back({q, t, W_});
     } else {  // the two largest equal cuts of at most a vector

@@ -22,9 +22,11 @@ int contiguous_axis(const ir::TensorProgram& program, const Nest& nest) {
   return axis;
 }
 
-/// The dimension of the operand along which `axis` walks, if the operand lies along the reduction and is read often enough; −1: leave it.
-int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, int axis) {
+/// The dimension of the operand along which the results' vectors lie, if the operand lies along the reduction and is read often enough; −1: leave it.
+int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a) {
   const ir::Tensor& t = program[a.tensor];
+  const int axis = contiguous_axis(program, nest);
+  if (axis < 0 || nest.axes[size_t(axis)].reduced || nest.axes[size_t(axis)].extent < kWorthwhile) return -1;
   if (a.index.size() < 2 || t.strides.back().value() != 1) return -1;
   if (!guarded_dims(program, a, nest.extents()).empty()) return -1;
   const int innermost = single_axis(a.index.back());
@@ -41,6 +43,23 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
     dimension = int(d);
   }
   return reuse >= kWorthwhile ? dimension : -1;
+}
+
+/// The dimension along which the sums are independent (the channels of a depthwise convolution), if windows slide along the last one: planes
+/// of a few places fill no vectors, and shifted vectors of them no lines. −1: leave the operand.
+int independent_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
+  if (a.index.size() < 2 || program[a.tensor].strides.back().value() != 1 || !rtile::is_affine(a.index)) return -1;
+  int dimension = -1;
+  bool reduced = false, unreduced = false;
+  for (int i = 0; i < int(nest.axes.size()); ++i) {
+    const NestAxis& axis = nest.axes[size_t(i)];
+    if (a.index.back().uses(i)) (axis.reduced ? reduced : unreduced) |= axis.extent > 1;
+    const bool shared = std::any_of(other.index.begin(), other.index.end(), [&](const ir::Index& x) { return x.uses(i); });
+    if (axis.reduced || !shared || axis.extent < kWorthwhile) continue;
+    for (size_t d = 0; d + 1 < a.index.size(); ++d)
+      if (single_axis(a.index[d]) == i) dimension = int(d);
+  }
+  return reduced && unreduced ? dimension : -1;
 }
 
 /// The dimension along which the longest reduced axis of both factors walks, if it is not the last; −1: rows along the reduction can be
@@ -118,12 +137,11 @@ std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::v
   for (size_t i = 0; i < all.size(); ++i) {
     const auto product = contraction(all[i]);
     if (!product) continue;
-    const int axis = contiguous_axis(program, all[i]);
-    if (!staged && (axis < 0 || all[i].axes[size_t(axis)].reduced || all[i].axes[size_t(axis)].extent < kWorthwhile)) continue;
     const ir::Access x = *product->x, y = *product->y;
     for (const auto& [a, other] : {std::pair{x, y}, std::pair{y, x}}) {
       if (program[a.tensor].constant) continue;  // packed before the first call
-      const int dimension = staged ? across_reduction(program, all[i], a, other) : strided_dimension(program, all[i], a, axis);
+      int dimension = staged ? across_reduction(program, all[i], a, other) : strided_dimension(program, all[i], a);
+      if (!staged && dimension < 0) dimension = independent_dimension(program, all[i], a, other);
       if (dimension < 0) continue;
       copy_before(i++, a, size_t(dimension), *extended, all);
       all[i].stage = staged;
