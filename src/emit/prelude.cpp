@@ -34,7 +34,7 @@ std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
   if (simd == Simd::cuda) return {"cuda", "cuda_staging", "cuda_pipeline"};
   std::vector<std::string_view> files = {"common", unit[static_cast<size_t>(simd)]};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
-  for (std::string_view shared : {"arithmetic", "memory_loads", "memory_stores", "dot", "math"}) files.push_back(shared);
+  for (std::string_view shared : {"arithmetic", "memory_loads", "memory_stores", "dot", "interleave", "math"}) files.push_back(shared);
   return files;
 }
 

@@ -219,7 +219,7 @@ void Printer::op(const Op& o) {
     value = args[skip];
   } else {
     used.insert(o.primitive);
-    if (o.primitive.find("_rows_") != std::string::npos)  // how many is a constant of the type
+    if (o.primitive.find("_rows_") != std::string::npos || o.primitive.ends_with("interleave"))  // how many is a constant of the type
       value = o.primitive + "<" + args.back() + ">", args.pop_back();
     else
       value = o.primitive;

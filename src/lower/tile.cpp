@@ -135,6 +135,10 @@ void Tile::flush_transposed_stores() {
     const Statement& s = *pending.statement;
     const Addressing m = statement_addressing(s, c_.location.at(s.tensor));
     const std::string type = lower_case(c_.program[s.tensor].dtype);
+    if (c_.plan.store_neighbours > 0 && m.inside[size_t(vec_)] == c_.plan.store_neighbours) {
+      store_interleaved(pending, m);
+      continue;
+    }
     for (const Point& p : points_) {
       if (p.offset[size_t(t)] % W_ != 0) continue;
       const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - p.offset[size_t(t)]);
@@ -151,6 +155,30 @@ void Tile::flush_transposed_stores() {
         else
           effect(family + "store_" + type + "_n", {row, Reg{r, l}, Int(along)});
       }
+    }
+  }
+}
+
+void Tile::store_interleaved(const Pending& pending, const Addressing& m) {
+  const Statement& s = *pending.statement;
+  const int64_t n = c_.plan.store_neighbours;
+  const std::string type = lower_case(c_.program[s.tensor].dtype);
+  for (const Point& p : points_) {
+    if (p.offset[size_t(c_.plan.store_transpose_axis)] != 0) continue;
+    const bool integer = pending.by_point.at(p.number).integer;
+    const std::string family = integer ? "vi_" : "vf_";
+    const int r =
+        rows_along(c_.plan.store_transpose_axis, p, int(n), integer, [&](const Point& q) { return pending.by_point.at(q.number).arg; });
+    effect(family + "interleave", {Reg{r}, Int(n)});
+    point_ = &p;
+    const Address where = address(m, c_.program[s.tensor].name);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t left = p.lanes * n - i * W_;
+      const Address to{where.pointer, where.offset + Int(i * W_)};
+      if (left >= W_)
+        effect(family + full_store(s, integer) + type, {to, Reg{r, int(i)}});
+      else if (left > 0)
+        effect(family + "store_" + type + "_n", {to, Reg{r, int(i)}, Int(left)});
     }
   }
 }

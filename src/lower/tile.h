@@ -164,6 +164,8 @@ class Tile {
 
   /// W vectors along the axis that is contiguous in memory, transposed in registers into vectors along the vector axis.
   Value load_transposed(const Operand& o, const Addressing& m);
+  /// Vectors of neighbours, loaded one after the other and taken apart into vectors along the vector axis.
+  Value load_separated(const Operand& o, const Addressing& m);
 
   Value eval(const ExprPtr& e);
   static bool literal_type(const Value& v, const Value&) { return std::holds_alternative<double>(v.arg); }
@@ -192,6 +194,7 @@ class Tile {
   int rows_along(int axis, const Point& first, int rows, bool integer, const std::function<Arg(const Point&)>& vector);
   /// Vectors along the vector axis, transposed in registers so that they can be stored along the axis contiguous in memory.
   void flush_transposed_stores();
+  void store_interleaved(const Pending& pending, const Addressing& m);
 
   // ---- reductions ----
   void start_accumulators();

@@ -102,7 +102,8 @@ Op Tile::unguarded(int operand) {
 Value Tile::load_inside(int operand) {
   const Operand& o = c_.plan.operands[size_t(operand)];
   const Addressing& m = c_.addressing[size_t(operand)];
-  if (o.transposed) return load_transposed(o, m);
+  if (o.neighbours > 0 && m.inside[size_t(vec_)] == o.neighbours) return load_separated(o, m);
+  if (o.transposed && o.neighbours == 0) return load_transposed(o, m);
   const ir::Tensor& t = c_.program[o.access.tensor];
   Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
@@ -301,6 +302,39 @@ Value Tile::load_transposed(const Operand& o, const Addressing& m) {
   }
   point_ = saved;
   return {Reg{std::get<Reg>(array.arg).id, int(here - group)}, integer};
+}
+
+Value Tile::load_separated(const Operand& o, const Addressing& m) {
+  const ir::Tensor& tensor = c_.program[o.access.tensor];
+  const bool integer = !is_float(tensor.dtype);
+  const std::string family = integer ? "vi_" : "vf_", load = family + "load_" + lower_case(tensor.dtype);
+  const size_t t = size_t(o.transpose_axis);
+  const Int step = reduced_[t];
+  Point base = *point_;
+  const int64_t here = is_output(int(t)) ? base.offset[t] : step.constant;
+  base.offset[t] = 0, reduced_[t] = Int(0);
+  const Point* saved = point_;
+  point_ = &base;
+  const Address where = address(m, tensor.name);
+  point_ = saved, reduced_[t] = step;
+  std::ostringstream key;
+  key << "separated|" << where.pointer << '|' << lanes() << '|';
+  append(key, where.offset);
+  if (const Value* value = known(key.str())) return {Reg{std::get<Reg>(value->arg).id, int(here)}, integer};
+  const int r = b_.reg(tensor.name, integer, int(o.neighbours));
+  for (int64_t i = 0; i < o.neighbours; ++i) {
+    const int64_t left = lanes() * o.neighbours - i * W_;
+    const Address from{where.pointer, where.offset + Int(i * W_)};
+    if (left >= W_)
+      put({Op{load, r, true, {Reg{r, int(i)}, from}}});
+    else if (left > 0)
+      put({Op{load + "_n", r, true, {Reg{r, int(i)}, from, Int(left)}}});
+    else
+      put({Op{family + "set", r, true, {Reg{r, int(i)}, 0.0}}});
+  }
+  effect(family + "deinterleave", {Reg{r}, Int(o.neighbours)});
+  scope().values.emplace(key.str(), Value{Reg{r}, integer});
+  return {Reg{r, int(here)}, integer};
 }
 
 }  // namespace rgen::lower

@@ -59,8 +59,11 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
   for (const Operand& o : p.operands)
-    operands[program[o.access.tensor].name] =
-        std::string(name(o.placement)) + (o.transposed ? ", transposed" : "") + (o.ahead > 0 ? ", fetched ahead" : "");
+    operands[program[o.access.tensor].name] = std::string(name(o.placement)) +
+                                              (o.neighbours > 0 ? ", de-interleaved"
+                                               : o.transposed   ? ", transposed"
+                                                                : "") +
+                                              (o.ahead > 0 ? ", fetched ahead" : "");
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
@@ -164,7 +167,10 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed || x.ahead > 0)
-          o << "; " << program[x.access.tensor].name << ' ' << (x.transposed ? "transposed in registers" : name(x.placement))
+          o << "; " << program[x.access.tensor].name << ' '
+            << (x.neighbours > 0 ? "de-interleaved"
+                : x.transposed   ? "transposed in registers"
+                                 : name(x.placement))
             << (x.ahead > 0 ? ", fetched ahead" : "");
       o << "\n";
       if (g.block_tasks == 0) o << time_text(profile, p.estimate);

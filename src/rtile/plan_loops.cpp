@@ -265,19 +265,21 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
 bool Planner::rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const {
   const std::vector<int64_t> strides = row_major(o.shape);
   for (size_t d = 0; d < strides.size(); ++d)
-    if (strides[d] >= extent(int(along)) && o.shape[d] > 1 && strides[d] * o.element_bytes % c_.profile.levels[0].line_bytes != 0)
+    if (strides[d] >= o.coef[along] * extent(int(along)) && o.shape[d] > 1 &&
+        strides[d] * o.element_bytes % c_.profile.levels[0].line_bytes != 0)
       return false;
   return true;
 }
 
 bool Planner::streams(const NestPlan& p) const {
   if (c_.profile.arch != "x86-64" || p.chunked()) return false;
-  const int along = p.store_transpose_axis >= 0 ? p.store_transpose_axis : p.vec;
+  const int along = p.store_transpose_axis >= 0 && p.store_neighbours == 0 ? p.store_transpose_axis : p.vec;
+  const int64_t step = std::max<int64_t>(1, p.store_neighbours);
   if (p.tile[size_t(along)].size() % W_ != 0) return false;  // parts of lines are stored as usual
   for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
     if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
-        o.coef[size_t(along)] == 1 && rows_on_lines(o, size_t(along)))
+        o.coef[size_t(along)] == step && rows_on_lines(o, size_t(along)))
       return true;
   }
   return false;

@@ -274,31 +274,65 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
   }
 }
 
+int64_t Planner::neighbours(const std::vector<int64_t>& coef, int vec, int t) const {
+  const int64_t n = extent(t);
+  const bool whole = nest_.axes[size_t(t)].full == 0;  // no tile of a fused group's axis
+  return !gpu() && whole && !coef.empty() && n > 1 && n <= kNeighbours && coef[size_t(t)] == 1 && coef[size_t(vec)] == n ? n : 0;
+}
+
+bool Planner::separate(NestPlan& p) const {
+  bool any = false;
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    const auto& o = facts_.operands[i];
+    const Placement placed = p.operands[i].placement;
+    if (placed == Placement::prepack || (placed == Placement::direct && !o.guards.empty())) continue;
+    for (int t = 0; t < n_; ++t)
+      if (const int64_t n = reduced(t) ? neighbours(placed == Placement::box ? o.box_coef : o.coef, p.vec, t) : 0; n > 0) {
+        p.operands.change(i, [&](Operand& x) { x.transposed = true, x.transpose_axis = t, x.neighbours = n; });
+        any = true;
+      }
+  }
+  return any;
+}
+
 void Planner::finish_start(std::vector<Start>& all, NestPlan p) const {
   p.guarded = any_guard(p);
   all.push_back({p});
-  if (p.lanes == 1) return;
+  if (p.lanes == 1 || reduced(p.vec)) return;
+  add_transposes(all, p);
+  if (separate(p)) {
+    all.push_back({p});
+    add_transposes(all, p);
+  }
+}
+
+void Planner::add_transposes(std::vector<Start>& all, const NestPlan& p) const {
   const int vec = p.vec;
   for (int t = 0; t < n_; ++t) {
-    if (t == vec || reduced(t) || reduced(vec) || extent(t) == 1) continue;
+    if (t == vec || reduced(t) || extent(t) == 1) continue;
     NestPlan q = p;
-    bool any = false;
+    bool any = false, loads = false, apart = false, leaves = false;
     for (size_t i = 0; i < q.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
-      if (q.operands[i].placement == Placement::prepack || o.coef[size_t(vec)] == 0 || o.coef[size_t(vec)] == 1 || o.coef[size_t(t)] != 1)
+      if (q.operands[i].placement == Placement::prepack || q.operands[i].transposed || o.coef[size_t(vec)] == 0 ||
+          o.coef[size_t(vec)] == 1 || o.coef[size_t(t)] != 1)
         continue;
-      q.operands.change(i, [t](Operand& x) { x.transposed = true, x.transpose_axis = t; });
-      any = true;
+      const bool direct = q.operands[i].placement == Placement::direct;
+      const int64_t n = neighbours(direct ? o.coef : o.box_coef, vec, t);
+      q.operands.change(i, [&](Operand& x) { x.transposed = true, x.transpose_axis = t, x.neighbours = n; });
+      any = true, (n > 0 ? apart : loads) = true, leaves |= direct && !o.guards.empty();
     }
     for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];
       if (o.inner && nest_.has_reduction()) continue;
-      if (o.coef[size_t(vec)] != 1 && o.coef[size_t(vec)] != 0 && o.coef[size_t(t)] == 1) q.store_transpose_axis = t, any = true;
+      if (o.coef[size_t(vec)] == 1 || o.coef[size_t(vec)] == 0 || o.coef[size_t(t)] != 1) continue;
+      q.store_transpose_axis = t, q.store_neighbours = neighbours(o.coef, vec, t);
+      any = true, apart |= q.store_neighbours > 0;
     }
-    if (!any) continue;
-    const bool loads = std::any_of(q.operands.begin(), q.operands.end(), [](const Operand& o) { return o.transposed; });
-    if (loads && p.guarded) continue;  // rows of which each may leave the tensor are not loaded whole
-    if (loads) {
+    if (!any || leaves) continue;  // vectors of which each lane may leave the tensor are not loaded whole
+    if (apart) {
+      all.push_back({q, t, extent(t)});
+    } else if (loads) {
       all.push_back({q, t, W_});
     } else {  // the two largest equal cuts of at most a vector
       const auto cuts = sizes(extent(t), W_);

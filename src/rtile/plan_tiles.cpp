@@ -95,6 +95,10 @@ void Planner::consider(const NestPlan& tile) {
   if (registers_needed(nest_, facts_, p) <= registers) score(std::move(p));
 }
 
+bool Planner::separated(const NestPlan& p, int a) {
+  return std::any_of(p.operands.begin(), p.operands.end(), [a](const Operand& o) { return o.neighbours > 0 && o.transpose_axis == a; });
+}
+
 bool Planner::transposes(const NestPlan& p) {
   return p.store_transpose_axis >= 0 || std::any_of(p.operands.begin(), p.operands.end(), [](const Operand& o) { return o.transposed; });
 }
@@ -197,13 +201,14 @@ void Planner::unroll(NestPlan& p) const {
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
   while (u > 1 && steps > 8 && steps % u != 0) --u;
   if (window && steps <= 7 && steps * body <= 256) u = steps;
+  if (separated(p, last)) u = steps;
   p.tile[size_t(last)] = Blocking(extent(last), unit, u * unit);
   p.tile[size_t(last)].hi = u;
   if (u < steps) return;
   budget = std::max<int64_t>(1, (gpu() ? 320 : 640) / std::max<int64_t>(1, body * u));
   for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
     const int a = p.reduce_order[i];
-    if (extent(a) > 7 || extent(a) > budget) return;
+    if ((extent(a) > 7 || extent(a) > budget) && !separated(p, a)) return;
     p.tile[size_t(a)] = Blocking(extent(a), 1, extent(a));
     budget /= extent(a);
   }

@@ -75,6 +75,11 @@ class Planner {
   void add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, const Contraction& con) const;
   /// Transposes: operands (or the result) contiguous along another axis than the vector's.
   void finish_start(std::vector<Start>& all, NestPlan p) const;
+  void add_transposes(std::vector<Start>& all, const NestPlan& p) const;
+  /// Operand::neighbours, of vectors along `vec` that step over the whole axis t; 0: they do not.
+  int64_t neighbours(const std::vector<int64_t>& coef, int vec, int t) const;
+  /// Operands whose neighbours along a reduced axis are taken apart; false: there are none.
+  bool separate(NestPlan& p) const;
 
   // ---- register tiles ----
   /// Sizes of at most `most` in which equal blocks of an extent come out.
@@ -86,6 +91,8 @@ class Planner {
   void consider(const NestPlan& tile);
   void score(NestPlan p);
   static bool transposes(const NestPlan& p);
+  /// Vectors of some operand are taken apart along the axis.
+  static bool separated(const NestPlan& p, int axis);
   /// Register tiles slower than the fastest one by more than this are given up.
   double limit() const { return 1 + 0.25 * c_.breadth; }
   /// What one step of the tile touches: it must fit the innermost cache.

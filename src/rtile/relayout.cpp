@@ -22,7 +22,8 @@ int contiguous_axis(const ir::TensorProgram& program, const Nest& nest) {
   return axis;
 }
 
-/// The dimension of the operand along which the results' vectors lie, if the operand lies along the reduction and is read often enough; −1: leave it.
+/// The dimension of the operand along which the results' vectors lie, if the operand lies along the reduction and is read often enough; −1:
+/// leave it.
 int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a) {
   const ir::Tensor& t = program[a.tensor];
   const int axis = contiguous_axis(program, nest);
@@ -45,8 +46,8 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
   return reuse >= kWorthwhile ? dimension : -1;
 }
 
-/// The dimension along which the sums are independent (the channels of a depthwise convolution), if windows slide along the last one: planes
-/// of a few places fill no vectors, and shifted vectors of them no lines. −1: leave the operand.
+/// The dimension along which the sums are independent (the channels of a depthwise convolution), if windows slide along the last one:
+/// planes of a few places fill no vectors, and shifted vectors of them no lines. −1: leave the operand.
 int independent_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
   if (a.index.size() < 2 || program[a.tensor].strides.back().value() != 1 || !rtile::is_affine(a.index)) return -1;
   int dimension = -1;

@@ -73,11 +73,17 @@ struct Operand {
   Placement placement = Placement::direct;
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
+  /// > 0: `transpose_axis` has so many places, side by side, over which the vector axis steps: that many vectors are loaded at once and
+  /// taken apart (red, green and blue of a row of pixels; the channels of a small group).
+  int64_t neighbours = 0;
   /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache
   /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile, rows that a window will come to).
   int64_t ahead = 0;
   int slides = -1;  ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
+
+/// The most places side by side for which vectors are taken apart, rather than transposed.
+constexpr int64_t kNeighbours = 8;
 
 /// The distinct accesses of a nest: shared by its many plans, copied when one of them changes a placement.
 class Operands {
@@ -148,8 +154,9 @@ struct NestPlan {
   Operands operands;                       ///< the distinct accesses of the nest
   int finish_axis = -1;                    ///< ≥ 0: sums of a reduced vector axis are finished and stored as vectors along this axis
   int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
-  bool stream = false;                     ///< f32 results go past the caches: they would leave them before anyone reads them
-  bool guarded = false;                    ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  int64_t store_neighbours = 0;  ///< > 0: ... which has so many places side by side (Operand::neighbours): vectors are interleaved
+  bool stream = false;           ///< f32 results go past the caches: they would leave them before anyone reads them
+  bool guarded = false;          ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
   hw::Estimate estimate;
 

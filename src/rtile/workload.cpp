@@ -74,8 +74,8 @@ class Counter {
 
   /// Of the vectors of operand `i` that are read or written along `along`, the share that begins in one line and ends in the next: the
   /// cache gives or takes both (Intel 64 and IA-32 Optimization Reference Manual, "Store forwarding and line splits"; on Zen 5, too).
-  /// Tensors begin where lines do.
-  double split(size_t i, int along) const {
+  /// Tensors begin where lines do. `beside`: an axis over whose places the vectors step, all of which are read together.
+  double split(size_t i, int along, int beside = -1) const {
     const auto& o = facts_.operands[i];
     const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
     const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
@@ -84,6 +84,7 @@ class Counter {
     int64_t step = line;
     for (size_t a = 0; a < n_; ++a) {
       const int64_t units = int(a) == along ? plan_.lanes : 1;
+      if (int(a) == beside) continue;
       if (nest_.axes[a].extent > units) step = std::gcd(step, coef[a] * o.element_bytes * units);
     }
     const int64_t first = floor_mod((placed ? 0 : o.constant) * o.element_bytes, step);
@@ -108,6 +109,16 @@ class Counter {
       else if (reduced(a))
         unrolled *= double(axes_[a].unroll);
     return none ? steps_ : unrolled;
+  }
+
+  /// Vectors of n neighbours are taken apart, or put together: prelude/interleave.h.
+  void separation(int64_t n, double vectors, double& instructions) {
+    double shuffles = 0;
+    for (; n % 2 == 0; n /= 2) shuffles += 1;
+    shuffles += double(n - 1);
+    const bool halves = c_.profile.vector_bits == 256;  // no instruction takes lanes of two vectors
+    function("shuffle", (halves ? 2 : 1) * shuffles * vectors);
+    instructions += (halves ? 3 : 1) * shuffles * vectors;
   }
 
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
@@ -142,6 +153,9 @@ class Counter {
         if (stride == 0 || stride == 1 || scalar) {
           stores += n, last_stores += o.inner ? 0 : n;
           if (stride == 1 && !scalar) store_splits += n * split(i, plan_.vec);
+        } else if (plan_.store_neighbours > 0 && stride == plan_.store_neighbours) {
+          stores += n, separation(stride, n, extra);
+          store_splits += n * split(i, plan_.vec, plan_.store_transpose_axis);
         } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
           // partly filled transposes cost as much as full ones
           const double fill = std::min(1.0, axes_[size_t(plan_.store_transpose_axis)].mean / plan_.lanes);
@@ -162,6 +176,9 @@ class Counter {
         if (!o.affine) extra += 10 * n;
         if (o.affine && stride == 1 && !scalar) load_splits += n * split(i, plan_.vec);
         if (o.affine && stride == 0 && !scalar && !gpu()) broadcasts += n;
+      } else if (plan_.operands[i].neighbours > 0) {
+        loads += n, separation(stride, n, extra);
+        load_splits += n * split(i, plan_.vec, plan_.operands[i].transpose_axis);
       } else if (plan_.operands[i].transposed) {
         const double fill = std::min(1.0, axes_[size_t(plan_.operands[i].transpose_axis)].mean / plan_.lanes);
         loads += n / fill, function("shuffle", 4 * n / fill), extra += 5 * n / fill;

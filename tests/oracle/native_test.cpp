@@ -109,6 +109,43 @@ TEST_CASE("reductions of rows, a few at a time from end to end") {
   check(batch, {"g++", {"-O1"}, {}, 2});
 }
 
+TEST_CASE("neighbours taken apart and put together: few channels, small groups") {
+  for (const char* name : {"haswell_avx2", "skylake_avx512"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    const auto add = [&](const std::string& op, const std::string& dtype, const std::string& params) {
+      programs.push_back(std::make_shared<const ir::TensorProgram>(
+          ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
+                            "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+    };
+    for (int s = 2; s <= int(rtile::kNeighbours); ++s) {
+      const std::string few = std::to_string(s), type = s % 3 == 0 ? "bf16" : s % 3 == 1 ? "s8" : "f32";
+      add("transpose", type, "\"shape\": [3, 53, " + few + "], \"perm\": [0, 2, 1]");
+      add("transpose", "f32", "\"shape\": [2, " + few + ", 71], \"perm\": [0, 2, 1]");
+      const std::string channels = "\"ci\": " + std::to_string(19 * s) + ", \"co\": " + std::to_string(19 * s) + ", \"groups\": 19";
+      add("conv2d", s % 2 ? "f32" : "f16", "\"n\": 1, \"h\": 5, \"w\": 9, \"r\": 3, \"s\": 2, \"stride\": 1, \"pad\": 1, " + channels);
+    }
+    const std::vector<Problem> few = test::make_problems(programs);
+    KernelBatch batch;
+    int maps = 0, groups = 0;
+    for (size_t i = 0; i < few.size(); ++i) {
+      const auto plans = rtile::construct(*few[i].program, profile, {1 + int(i % 3), 200, 4});
+      const auto apart = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+        const rtile::NestPlan& n = c.program->groups.back().nests.back();
+        return n.store_neighbours > 0 || std::any_of(n.operands.begin(), n.operands.end(), [](const auto& o) { return o.neighbours > 0; });
+      });
+      const bool map = few[i].program->name.starts_with("transpose");
+      if (apart == plans.end()) continue;  // better off without
+      batch.add(few[i], profile, *apart, "apart");
+      (map ? maps : groups) += 1;
+    }
+    CHECK(maps >= 12);
+    CHECK(groups >= 2);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

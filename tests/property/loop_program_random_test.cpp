@@ -28,7 +28,8 @@ TEST_CASE("plans on random profiles") {
       simulate_plans(*program, test::random_profile(seed), 1 + int(seed % 7), 4, count);
     }
   MESSAGE(summary(count));
-  for (int64_t kind : {count.chunked, count.cache_tiles, count.fused, count.transposed, count.packed, count.padded, count.groups})
+  for (int64_t kind :
+       {count.chunked, count.cache_tiles, count.fused, count.transposed, count.separated, count.packed, count.padded, count.groups})
     CHECK(kind > 0);
 }
 

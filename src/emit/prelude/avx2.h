@@ -253,6 +253,12 @@ INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
 #endif
 }
 
+//@ two_of
+/// Lane i: lane from[i] of a, or from kLanes on lane from[i] - kLanes of b.
+INLINE vf two_of(vf a, vi from, vf b) {
+  const __m256 of_a = _mm256_permutevar8x32_ps((__m256)a, (__m256i)from), of_b = _mm256_permutevar8x32_ps((__m256)b, (__m256i)from);
+  return (vf)_mm256_blendv_ps(of_a, of_b, (__m256)(from << 28));  // the sign bit decides
+}
 //@ vf_transpose
 /// In place: lane j of r[i] and lane i of r[j] change places. 24 shuffles: pairs of lanes, pairs of pairs, then halves.
 INLINE void vf_transpose(vf* r) {

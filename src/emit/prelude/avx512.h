@@ -368,6 +368,9 @@ INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
 #endif
 }
 
+//@ two_of
+/// Lane i: lane from[i] of a, or from kLanes on lane from[i] - kLanes of b.
+INLINE vf two_of(vf a, vi from, vf b) { return (vf)_mm512_permutex2var_ps((__m512)a, (__m512i)from, (__m512)b); }
 //@ vf_transpose
 /// In place: lane j of r[i] and lane i of r[j] change places. 64 shuffles: pairs of lanes, pairs of pairs, then quarters.
 INLINE void vf_transpose(vf* r) {

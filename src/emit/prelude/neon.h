@@ -143,6 +143,12 @@ INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
 #endif
 }
 
+//@ two_of
+/// Lane i: lane from[i] of a, or from kLanes on lane from[i] - kLanes of b.
+INLINE vf two_of(vf a, vi from, vf b) {
+  const uint8x16x2_t both = {{(uint8x16_t)a, (uint8x16_t)b}};
+  return (vf)vqtbl2q_u8(both, (uint8x16_t)(from * 0x04040404 + 0x03020100));  // bytes 4 i ... 4 i + 3
+}
 //@ vf_transpose
 /// In place: lane j of r[i] and lane i of r[j] change places.
 INLINE void vf_transpose(vf* r) {

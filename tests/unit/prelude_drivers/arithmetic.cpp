@@ -201,6 +201,29 @@ static void check_transpose() {
   }
 }
 
+template <int s>
+static void check_interleave() {
+  vf a[s], b[s];
+  vi c[s], d[s];
+  for (int r = 0; r < s; ++r) {
+    b[r] = a[r] = any_vector<vf>();
+    d[r] = c[r] = any_vector<vi>();
+  }
+  vf_deinterleave<s>(b);
+  vi_deinterleave<s>(d);
+  for (int r = 0; r < s; ++r) {
+    EACH_LANE("deinterleave", b[r], a[(i * s + r) / kLanes][(i * s + r) % kLanes])
+    EACH_LANE("vi deinterleave", d[r], c[(i * s + r) / kLanes][(i * s + r) % kLanes])
+  }
+  vf_interleave<s>(b);
+  vi_interleave<s>(d);
+  for (int r = 0; r < s; ++r) {
+    EACH_LANE("interleave", b[r], a[r][i])
+    EACH_LANE("vi interleave", d[r], c[r][i])
+  }
+  if constexpr (s < 8) check_interleave<s + 1>();
+}
+
 static void check_parallel_for() {
   long counts[1000] = {};
   const auto task = [](void* arg, int64_t i) { ++static_cast<long*>(arg)[i]; };
@@ -229,6 +252,7 @@ int main() {
   Guarded memory;
   check_groups(memory);
   check_transpose();
+  check_interleave<2>();
   check_rows<1>();
   check_parallel_for();
   prefetch_l1(memory.begin() - 1);  // a prefetch of what cannot be read is no error
