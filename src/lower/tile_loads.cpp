@@ -107,6 +107,8 @@ Value Tile::load_inside(int operand) {
   const ir::Tensor& t = c_.program[o.access.tensor];
   Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
+  if (!vector && o.ahead > 0 && !finishing_ && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0)
+    fetch_ahead(o, std::get<Address>(load.args.front()));
   return vector ? shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name)
                 : pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
 }
@@ -146,9 +148,10 @@ bool Tile::first_read(const Operand& o) const {
 void Tile::fetch_ahead(const Operand& o, const Address& where) {
   constexpr int64_t kLine = 64;
   const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = c_.plan.interleaved() ? 4 * W_ : element * W_;
-  if ((where.offset.constant * element % kLine + kLine) % kLine >= vector) return;  // the line's first vector asks for it
+  const bool packed = o.placement == Placement::prepack;
+  if (packed && (where.offset.constant * element % kLine + kLine) % kLine >= vector) return;  // the line's first vector asks for it
   // a packed operand is used line after line; a direct one's next tile waits until this one is done
-  effect(o.placement == Placement::prepack ? "prefetch_l1" : "prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
+  effect(packed ? "prefetch_l2" : "prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
 }
 
 int64_t Tile::uses(const Access& x) const {

@@ -38,6 +38,24 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
   W_ = c.profile.vector_bits / 32;
   if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
   if (!fma_) throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");
+  by_memory_ = waits_for_memory();
+}
+
+double Planner::share_of_time(size_t operand) const {
+  if (gpu() || facts_.products == 0) return 0;
+  const auto& o = facts_.operands[operand];
+  const int home = c_.home[size_t(o.tensor)], last = int(c_.profile.levels.size()) - 1;
+  if (home < 2) return 0;
+  const std::vector<int64_t> all = nest_.extents();
+  const double bytes = (home == last ? c_.missing : 1) * footprint_bytes(o, all, c_.profile.levels[0].line_bytes, false);
+  return bytes / c_.profile.levels[size_t(home)].read_gbs(c_.threads) * W_ * fma_->per_ns / (double(nest_.points()) * facts_.products);
+}
+
+bool Planner::waits_for_memory() const {
+  double share = 0;
+  for (size_t i = 0; i < facts_.operands.size(); ++i)
+    if (c_.home[size_t(facts_.operands[i].tensor)] + 1 == int(c_.profile.levels.size())) share += share_of_time(i);
+  return share > 1;
 }
 
 std::vector<NestPlan> Planner::run() {
@@ -50,7 +68,7 @@ std::vector<NestPlan> Planner::run() {
                 c_.profile.name);
   // the register tiles that compute fastest go on to loops and placement
   std::stable_sort(tiles_.begin(), tiles_.end(), [](const Scored& a, const Scored& b) { return a.us < b.us; });
-  if (contraction_ && !gpu()) prefer_reuse();
+  if (contraction_ && !gpu() && !by_memory_) prefer_reuse();
   // a GPU's tiles have few loops to go with; those of sums of rows and of maps differ little but in how memory is walked
   const auto by_walk = [&](const Scored& t) { return streams(t.plan) || sums_rows(t.plan); };
   const int more = gpu() ? 2 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;

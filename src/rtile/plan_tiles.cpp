@@ -29,6 +29,13 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
   return some;
 }
 
+bool Planner::rows_from_memory() const {
+  const bool fused = std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
+  return !fused && std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const NestFacts::OperandFacts& o) {
+    return !o.is_store && c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size());
+  });
+}
+
 void Planner::enumerate_tiles(const Start& s) {
   if (s.plan.form == AtomForm::staged) {
     for (const NestPlan& p : plan_staged(nest_, facts_, s.plan, c_)) offer(p);
@@ -46,7 +53,7 @@ void Planner::enumerate_tiles(const Start& s) {
   const int64_t fixed = s.tile_axis >= 0 ? std::min(s.tile_size, extent(s.tile_axis)) : 1;
   const int64_t units = ceil_div(extent(vec), s.plan.lanes);
   // half a KiB of each stream, over which prefetchers follow the loads of a long body
-  const bool streams = !gpu() && !accumulates;
+  const bool streams = !gpu() && (!accumulates || (reduced(vec) && rows_from_memory()));
   for (int64_t nv : sizes(units, facts_.products > 0 || streams ? 8 : 16)) {
     NestPlan p = s.plan;
     p.tile[size_t(vec)] = Blocking(extent(vec), p.lanes, nv * p.lanes);
@@ -116,7 +123,7 @@ void Planner::score(NestPlan p) {
     if (launch(p, tile, 8, 2) || launch(p, tile, 8, 1)) us = std::min(us, p.estimate.us);
     p.parallel.clear(), p.block_rows = 1;
   } else {
-    alone_.near = contraction_ || sums_rows(p);  // loops bring its operands near; others' pass by once
+    alone_.near = (contraction_ && !by_memory_) || sums_rows(p);  // loops bring its operands near; others' pass by once
     const auto timed = [&](const std::vector<int>& order) {
       p.loops.clear();
       for (int a : order) p.loops.push_back({a, 1});

@@ -41,6 +41,10 @@ class Planner {
   std::shared_ptr<const std::vector<PaddedTaps>> taps_;
   int W_ = 1;
   std::shared_ptr<const hw::Atom> fma_;
+  bool by_memory_ = false;  ///< all that a product reads and writes there takes longer than the products
+  bool waits_for_memory() const;
+  /// The time to bring an operand from beyond the second cache, against that of the products.
+  double share_of_time(size_t operand) const;
   PlanContext alone_;  ///< one worker, everything in the nearest cache
   double fastest_ = std::numeric_limits<double>::infinity();
   std::vector<Scored> tiles_;
@@ -87,6 +91,8 @@ class Planner {
   /// Of many sizes, on a GPU: those next to powers of two and their halves between. Its tiles are larger, and no longer depend on each row.
   std::vector<int64_t> thinned(std::vector<int64_t> all) const;
   void enumerate_tiles(const Start& s);
+  /// Operands come from memory, not from an earlier nest of the same tile.
+  bool rows_from_memory() const;
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
   void consider(const NestPlan& tile);
   void score(NestPlan p);
@@ -113,6 +119,11 @@ class Planner {
   void enumerate_loops(const NestPlan& tile);
   /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
+  /// The operand is walked again and again, and stays in the second cache.
+  bool stays(const NestPlan& p, size_t operand) const;
+  /// The output axis along which an operand's rows, walked along the reduction, follow one another, if it comes from beyond the second
+  /// cache, each once, and bringing it is a good part of the time: products fill the window in which a core looks ahead. −1: it does not.
+  int passes_by(const NestPlan& p, size_t operand) const;
   /// The output axis along which a window of the operand slides from row to row; −1: there is none, or a row is too long to wait for.
   int sliding_axis(const NestPlan& p, size_t operand) const;
   /// Partial sums pass through memory as vectors.

@@ -72,6 +72,22 @@ TEST_CASE("names of copies are new") {
   CHECK(r->program->tensors.back().name == "B_t_");
 }
 
+TEST_CASE("planes over which windows slide are copied with their channels innermost") {
+  const char* depthwise = R"x({"inputs": {"X": {"shape": [2, 40, 7, 7]}, "W": {"shape": [40, 3, 3], "constant": true}},
+    "compute": ["Y[n:2, c:40, p:7, q:7] = sum(r:3, s:3 | X[n, c, p + r - 1, q + s - 1 ? 0] * W[c, r, s])"], "outputs": ["Y"]})x";
+  const auto r = relayout(depthwise);
+  REQUIRE(r);
+  REQUIRE(r->nests.size() == 2);
+  CHECK(r->nests[0].copies);
+  const ir::Tensor& copy = (*r->program)[r->nests[0].inner[0].tensor];
+  REQUIRE(copy.shape.size() == 4);
+  CHECK(copy.shape.back().value() == 40);
+  CHECK(copy.strides.back().value() == 1);
+  // of other convolutions every channel is summed: nothing is independent
+  CHECK_FALSE(relayout(R"x({"inputs": {"X": {"shape": [40, 9, 9]}, "W": {"shape": [16, 40, 3, 3], "constant": true}},
+    "compute": ["Y[k:16, p:7, q:7] = sum(c:40, r:3, s:3 | X[c, p + r, q + s] * W[k, c, r, s])"], "outputs": ["Y"]})x"));
+}
+
 TEST_CASE("for a GPU that stages, the operand across the reduction is copied, borders and all") {
   const auto of = [](const std::string& text) {
     const ir::TensorProgram program = ir::parse_program(text);

@@ -156,6 +156,28 @@ TEST_CASE("matrices in memory are read from end to end of a few rows") {
   }
 }
 
+TEST_CASE("products of few columns ask for the rows that pass by, and for no panel that stays") {
+  const auto operands = [](int64_t rows, int64_t columns, const char* profile) {
+    const std::string m = std::to_string(rows), n = std::to_string(columns);
+    const ir::TensorProgram program = ir::parse_program(R"({"op": "matmul", "params": {"m": )" + m + R"(, "n": )" + n + R"(, "k": 256}})");
+    const rtile::Candidate best = rtile::construct(program, hw::load_profile(profile), {.threads = 1}).front();
+    std::vector<rtile::Operand> all;
+    for (const rtile::Operand& o : best.program->groups.front().nests.front().operands) all.push_back(o);
+    REQUIRE(all.size() == 2);
+    if (program[all[0].access.tensor].constant) std::swap(all[0], all[1]);
+    return std::pair{all[0], all[1]};
+  };
+  for (const char* profile : {"zen4", "haswell_avx2"}) {
+    CAPTURE(profile);
+    const auto [a, b] = operands(100000, 3, profile);
+    CHECK(a.passes_by);
+    CHECK(a.ahead >= 256);  // past the rows of the tile
+    CHECK(b.ahead == 0);
+    CHECK_FALSE(operands(100000, 512, profile).first.passes_by);  // the products take longer by far
+    CHECK_FALSE(operands(100, 3, profile).first.passes_by);       // it waits in a near cache
+  }
+}
+
 TEST_CASE("rows that begin inside a line are not streamed, alone or as a tile of a fused group") {
   const hw::Profile profile = hw::load_profile("zen4");
   const auto streams = [&](int64_t columns) {
