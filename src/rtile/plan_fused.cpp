@@ -160,7 +160,7 @@ class FusedPlanner {
     p.tasks = std::min<int64_t>(c_.threads, tiles);
     PlanContext c = c_;
     c.threads = 1;
-    c.register_tiles = 3;  // of several nests for each of several sizes
+    c.register_tiles = 6;  // of several nests for each of several sizes
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     for (int t : g_.local) c.home[size_t(t)] = near_level(c.profile, local_bytes_ / double(tiles));
