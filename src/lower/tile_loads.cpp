@@ -107,10 +107,14 @@ Value Tile::load_inside(int operand) {
   const ir::Tensor& t = c_.program[o.access.tensor];
   Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
-  if (!vector && o.ahead > 0 && !finishing_ && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0)
-    fetch_ahead(o, std::get<Address>(load.args.front()));
-  return vector ? shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name)
-                : pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
+  if (vector) return shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
+  const size_t before = scope().values.size();
+  const Address where = std::get<Address>(load.args.front());
+  const Value v = pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
+  // of the elements that a body of the loop broadcasts, the first asks for their line
+  const bool fresh = scope().values.size() > before;
+  if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+  return v;
 }
 
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {
