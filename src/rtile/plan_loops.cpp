@@ -153,7 +153,8 @@ int Planner::passes_by(const NestPlan& p, size_t operand) const {
   constexpr double kShare = 0.15;
   const auto& o = facts_.operands[operand];
   const bool fused = std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
-  if (!contraction_ || fused || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct) return -1;
+  if (!contraction_ || p.reduce_order.empty() || fused || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct)
+    return -1;
   if (reuse(p, operand) < 2 || stays(p, operand) || share_of_time(operand) < kShare) return -1;
   const size_t along = size_t(reduced(p.vec) ? p.vec : p.reduce_order.back());
   if (o.coef[along] != 1 || (!reduced(p.vec) && o.coef[size_t(p.vec)] != 0)) return -1;

@@ -176,6 +176,8 @@ TEST_CASE("products of few columns ask for the rows that pass by, and for no pan
     CHECK_FALSE(operands(100000, 512, profile).first.passes_by);  // the products take longer by far
     CHECK_FALSE(operands(100, 3, profile).first.passes_by);       // it waits in a near cache
   }
+  const ir::TensorProgram outer = ir::parse_program(R"({"op": "matmul", "params": {"m": 4000000, "n": 4, "k": 1}})");
+  CHECK(rtile::construct(outer, hw::load_profile("zen4"), {.threads = 1}).front().estimate.us > 0);  // nothing is left of its reduction
 }
 
 TEST_CASE("rows that begin inside a line are not streamed, alone or as a tile of a fused group") {
