@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "lower/tile.h"
 #include "rtile/layout.h"
 #include "rtile/nest_facts.h"
@@ -126,7 +127,7 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
   if (scope().values.size() == before) return v;  // loaded before, or further out
   const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
   if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
-  if (o.ahead > 0 && first_read(o)) fetch_ahead(o, where);
+  if (o.ahead > 0 && first_read(o) && begins_line(o, where)) fetch_ahead(o, where);
   return v;
 }
 
@@ -149,13 +150,14 @@ bool Tile::first_read(const Operand& o) const {
   return true;
 }
 
-void Tile::fetch_ahead(const Operand& o, const Address& where) {
+bool Tile::begins_line(const Operand& o, const Address& where) const {
   constexpr int64_t kLine = 64;
   const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = c_.plan.interleaved() ? 4 * W_ : element * W_;
-  const bool packed = o.placement == Placement::prepack;
-  if (packed && (where.offset.constant * element % kLine + kLine) % kLine >= vector) return;  // the line's first vector asks for it
-  // a packed operand is used line after line; a direct one's next tile waits until this one is done
-  effect(packed ? "prefetch_l2" : "prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
+  return floor_mod(where.offset.constant * element, kLine) < vector;
+}
+
+void Tile::fetch_ahead(const Operand& o, const Address& where) {
+  effect("prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
 }
 
 int64_t Tile::uses(const Access& x) const {

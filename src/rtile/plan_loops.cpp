@@ -116,8 +116,8 @@ std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
 /// Little's law: so many bytes must have been asked for to keep memory busy while the products of what has come are formed. The hardware's
 /// prefetchers ask for less, and stop at pages: they do where nothing else is to be done, and lose up to half the time beside products.
 NestPlan Planner::fetch_ahead(NestPlan p) const {
-  constexpr int64_t kProducts =
-      5;  // of each element, from which on asking pays (4 rows of f32 1.2 times as long with it, 6 rows 0.85, 12 rows 0.72; Zen 4)
+  // of each element, from which on asking pays (4 rows of f32 take 1.2 times as long with it, 6 rows 0.85, 12 rows 0.72; Zen 4)
+  constexpr int64_t kProducts = 5;
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   if (memory.read_gbs(c_.threads) <= 0) return p;
   const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
@@ -152,8 +152,7 @@ bool Planner::stays(const NestPlan& p, size_t operand) const {
 int Planner::passes_by(const NestPlan& p, size_t operand) const {
   constexpr double kShare = 0.15;
   const auto& o = facts_.operands[operand];
-  const bool fused = std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
-  if (!contraction_ || p.reduce_order.empty() || fused || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct)
+  if (!contraction_ || p.reduce_order.empty() || fused() || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct)
     return -1;
   if (reuse(p, operand) < 2 || stays(p, operand) || share_of_time(operand) < kShare) return -1;
   const size_t along = size_t(reduced(p.vec) ? p.vec : p.reduce_order.back());

@@ -30,8 +30,7 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
 }
 
 bool Planner::rows_from_memory() const {
-  const bool fused = std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
-  return !fused && std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const NestFacts::OperandFacts& o) {
+  return !fused() && std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const NestFacts::OperandFacts& o) {
     return !o.is_store && c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size());
   });
 }
