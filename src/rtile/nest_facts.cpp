@@ -271,6 +271,9 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
   // window, everything that the innermost reduced axis passes over
   int64_t live = vec_reduced && facts.products > 0 ? 2 : 1;  // compilers that see every register taken load operands again instead
+  // a tree of many rows begins while copies of their sums still wait (15 rows of two copies take 1.25 to 1.45 times as long as of one; Zen
+  // 4)
+  if (vec_reduced && points > 8 && copies > 1 && accumulators > 24) live += 4;
   const std::vector<int> order = plan.point_axes(nest);
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
