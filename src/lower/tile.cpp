@@ -84,29 +84,30 @@ void Tile::store(const Statement& s, const Value& v) {
     return;
   }
   const Addressing m = statement_addressing(s, c_.location.at(s.tensor));
-  const std::string family = v.integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
   int lanes = vec_reduced_ ? (stride == 0 ? 1 : active_ ? active_ : W_) : point_->lanes;
   if (!vector_code()) lanes = 1;
   const Address where = address(m, c_.program[s.tensor].name);
   const bool full = lanes == physical();
   if (stride == 0 || stride == 1) {
-    if (full)
-      effect(family + full_store(s, v.integer) + type, {where, v.arg});
-    else
-      effect(family + "store_" + type + "_n", {where, v.arg, Int(stride == 0 ? 1 : lanes)});
+    store_first(s, v.integer, where, v.arg, full || stride == 1 ? lanes : 1);
     return;
   }
+  const std::string family = v.integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   if (full)
     effect(family + "scatter_" + type, {where, Int(stride), v.arg});
   else
     effect(family + "scatter_" + type + "_n", {where, Int(stride), v.arg, Int(lanes)});
 }
 
-std::string Tile::full_store(const Statement& s, bool integer) const {
+void Tile::store_first(const Statement& s, bool integer, const Address& to, const Arg& vector, int64_t lanes) {
+  const std::string family = integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
   const bool past = c_.plan.stream && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer && v_.last;
-  return past ? "stream_" : "store_";
+  if (lanes == physical())
+    effect(family + (past ? "stream_" : "store_") + type, {to, vector});
+  else
+    effect(family + "store_" + type + "_n", {to, vector, Int(lanes)});
 }
 
 bool Tile::stores_transposed(const Statement& s) const {
@@ -134,7 +135,6 @@ void Tile::flush_transposed_stores() {
   for (const Pending& pending : pending_) {
     const Statement& s = *pending.statement;
     const Addressing m = statement_addressing(s, c_.location.at(s.tensor));
-    const std::string type = lower_case(c_.program[s.tensor].dtype);
     if (c_.plan.store_neighbours > 0 && m.inside[size_t(vec_)] == c_.plan.store_neighbours) {
       store_interleaved(pending, m);
       continue;
@@ -143,17 +143,13 @@ void Tile::flush_transposed_stores() {
       if (p.offset[size_t(t)] % W_ != 0) continue;
       const int64_t along = std::min<int64_t>(W_, v_.size[size_t(t)] - p.offset[size_t(t)]);
       const bool integer = pending.by_point.at(p.number).integer;
-      const std::string family = integer ? "vi_" : "vf_";
       const int r = rows_along(t, p, W_, integer, [&](const Point& q) { return pending.by_point.at(q.number).arg; });
-      effect(family + "transpose", {Reg{r}});
+      effect(integer ? "vi_transpose" : "vf_transpose", {Reg{r}});
       point_ = &p;
       const Address where = address(m, c_.program[s.tensor].name);
       for (int l = 0; l < p.lanes; ++l) {
         const Address row{where.pointer, where.offset + Int(l * m.inside[size_t(vec_)])};
-        if (along == W_)
-          effect(family + full_store(s, integer) + type, {row, Reg{r, l}});
-        else
-          effect(family + "store_" + type + "_n", {row, Reg{r, l}, Int(along)});
+        store_first(s, integer, row, Reg{r, l}, along);
       }
     }
   }
@@ -162,23 +158,18 @@ void Tile::flush_transposed_stores() {
 void Tile::store_interleaved(const Pending& pending, const Addressing& m) {
   const Statement& s = *pending.statement;
   const int64_t n = c_.plan.store_neighbours;
-  const std::string type = lower_case(c_.program[s.tensor].dtype);
   for (const Point& p : points_) {
     if (p.offset[size_t(c_.plan.store_transpose_axis)] != 0) continue;
     const bool integer = pending.by_point.at(p.number).integer;
-    const std::string family = integer ? "vi_" : "vf_";
     const int r =
         rows_along(c_.plan.store_transpose_axis, p, int(n), integer, [&](const Point& q) { return pending.by_point.at(q.number).arg; });
-    effect(family + "interleave", {Reg{r}, Int(n)});
+    effect(integer ? "vi_interleave" : "vf_interleave", {Reg{r}, Int(n)});
     point_ = &p;
     const Address where = address(m, c_.program[s.tensor].name);
     for (int64_t i = 0; i < n; ++i) {
       const int64_t left = p.lanes * n - i * W_;
       const Address to{where.pointer, where.offset + Int(i * W_)};
-      if (left >= W_)
-        effect(family + full_store(s, integer) + type, {to, Reg{r, int(i)}});
-      else if (left > 0)
-        effect(family + "store_" + type + "_n", {to, Reg{r, int(i)}, Int(left)});
+      if (left > 0) store_first(s, integer, to, Reg{r, int(i)}, std::min<int64_t>(left, W_));
     }
   }
 }

@@ -189,8 +189,8 @@ class Tile {
   void store(const Statement& s, const Value& v);
   int physical() const { return b_.program.lanes; }
 
-  /// "store_", or "stream_" where the plan says so.
-  std::string full_store(const Statement& s, bool integer) const;
+  /// The first lanes of a vector; whole ones past the caches where the plan says so.
+  void store_first(const Statement& s, bool integer, const Address& to, const Arg& vector, int64_t lanes);
   bool stores_transposed(const Statement& s) const;
   /// An array register: the vectors of the points from `first` on along `axis`, `rows` of them; zeros past the tile's last.
   int rows_along(int axis, const Point& first, int rows, bool integer, const std::function<Arg(const Point&)>& vector);

@@ -303,7 +303,7 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
         mine *= span;
       }
     }
-    if (i < plan.operands.size() && plan.operands[i].neighbours > 0) mine = std::max(mine, plan.operands[i].neighbours);
+    if (plan.operands[i].neighbours > 0) mine = std::max(mine, plan.operands[i].neighbours);
     live += mine;
   }
   // coefficients of polynomials, which compilers keep for the whole loop

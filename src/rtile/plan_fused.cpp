@@ -128,8 +128,7 @@ class FusedPlanner {
         if (reads) readers.push_back(n);
       }
       const double bytes = tensor_bytes(c_.program[t]) / double(tiles);
-      if (readers.size() > 1 && c_.home[size_t(t)] + 1 == int(c_.profile.levels.size()) &&
-          bytes < kBufferShare * double(c_.profile.levels[1].capacity_bytes))
+      if (readers.size() > 1 && c_.beyond_caches(t) && bytes < kBufferShare * double(c_.profile.levels[1].capacity_bytes))
         all.push_back({t, readers.front(), readers.back(), bytes});
     }
     return all;

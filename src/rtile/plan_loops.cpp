@@ -123,10 +123,10 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
-    const bool in_memory = c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size());
-    if (in_memory && p.operands[i].placement == Placement::prepack && contraction_ && reuse(p, i) >= kProducts && !stays(p, i))
+    const bool beyond_caches = c_.beyond_caches(o.tensor);
+    if (beyond_caches && p.operands[i].placement == Placement::prepack && contraction_ && reuse(p, i) >= kProducts && !stays(p, i))
       p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
-    if (const int axis = in_memory ? sliding_axis(p, i) : -1; axis >= 0) {
+    if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();
       p.operands.change(i, [&](Operand& x) { x.ahead = rows * ceil_div(bytes, rows * o.element_bytes), x.slides = axis; });
     } else if (const int next = passes_by(p, i); next >= 0) {
@@ -142,11 +142,9 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
 
 bool Planner::stays(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
-  double bytes = o.element_bytes;
   int64_t walks = 1;
-  for (int64_t s : o.shape) bytes *= double(s);
   for (int a : outputs_) walks *= o.coef[size_t(a)] == 0 ? p.tile[size_t(a)].blocks : 1;
-  return walks > 1 && bytes <= 0.8 * double(c_.profile.levels[std::min<size_t>(1, c_.profile.levels.size() - 1)].capacity_bytes);
+  return walks > 1 && near_level(c_.profile, tensor_bytes(c_.program[o.tensor]), 0.8) <= 1;
 }
 
 int Planner::passes_by(const NestPlan& p, size_t operand) const {
@@ -310,8 +308,8 @@ bool Planner::streams(const NestPlan& p) const {
   if (p.tile[size_t(along)].size() % W_ != 0) return false;  // parts of lines are stored as usual
   for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
-    if (c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size()) && c_.program[o.tensor].dtype == DType::f32 &&
-        o.coef[size_t(along)] == step && rows_on_lines(o, size_t(along)))
+    if (c_.beyond_caches(o.tensor) && c_.program[o.tensor].dtype == DType::f32 && o.coef[size_t(along)] == step &&
+        rows_on_lines(o, size_t(along)))
       return true;
   }
   return false;

@@ -54,7 +54,7 @@ double Planner::share_of_time(size_t operand) const {
 bool Planner::waits_for_memory() const {
   double share = 0;
   for (size_t i = 0; i < facts_.operands.size(); ++i)
-    if (c_.home[size_t(facts_.operands[i].tensor)] + 1 == int(c_.profile.levels.size())) share += share_of_time(i);
+    if (c_.beyond_caches(facts_.operands[i].tensor)) share += share_of_time(i);
   return share > 1;
 }
 

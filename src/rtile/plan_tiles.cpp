@@ -30,9 +30,8 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
 }
 
 bool Planner::rows_from_memory() const {
-  return !fused() && std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const NestFacts::OperandFacts& o) {
-    return !o.is_store && c_.home[size_t(o.tensor)] + 1 == int(c_.profile.levels.size());
-  });
+  return !fused() && std::any_of(facts_.operands.begin(), facts_.operands.end(),
+                                 [&](const NestFacts::OperandFacts& o) { return !o.is_store && c_.beyond_caches(o.tensor); });
 }
 
 void Planner::enumerate_tiles(const Start& s) {

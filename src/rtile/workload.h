@@ -18,6 +18,9 @@ struct PlanContext : Residence {
   bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
+
+  /// Between calls the tensor waits in memory.
+  bool beyond_caches(int tensor) const { return home[size_t(tensor)] + 1 == int(profile.levels.size()); }
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a

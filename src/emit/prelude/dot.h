@@ -43,14 +43,3 @@ INLINE vi vi_dpbuud(vi acc, vi a, vi b) {
   for (int k = 0; k < 32; k += 8) sum += ((vu)a >> k & 255) * ((vu)b >> k & 255);
   return (vi)sum;
 }
-
-//@ vi_transpose
-/// In place: lane j of r[i] and lane i of r[j] change places.
-INLINE void vi_transpose(vi* r) {
-  vf t[kLanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) t[i] = (vf)r[i];
-  vf_transpose(t);
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) r[i] = (vi)t[i];
-}

@@ -11,6 +11,15 @@ INLINE vf two_of(vf a, vi from, vf b) {
 //@ either
 /// x where the mask is all ones, y where it is zero; of constants a constant.
 INLINE vi either(vi mask, vi x, vi y) { return (mask & x) | (~mask & y); }
+//@ picked
+/// Lane i: lane lane[i] of r[of[i]].
+template <int S>
+INLINE vf picked(const vf* r, vi of, vi lane) {
+  vf t = two_of(r[0], either((vi)(of == 1), lane + kLanes, lane), r[1]);
+#pragma GCC unroll 8
+  for (int k = 2; k < S; ++k) t = two_of(t, either((vi)(of == k), lane + kLanes, vi_iota()), r[k]);
+  return t;
+}
 //@ vf_deinterleave
 /// Of the S * kLanes neighbours in r[0 ... S), every Sth from the jth on goes to r[j]. Halves of even S first: log2 S shuffles a vector.
 template <int S>
@@ -29,10 +38,8 @@ INLINE void vf_deinterleave(vf* r) {
   } else if constexpr (S > 1) {
 #pragma GCC unroll 8
     for (int j = 0; j < S; ++j) {
-      const vi element = vi_iota() * S + j, of = element / kLanes, lane = element % kLanes;
-      t[j] = two_of(r[0], either((vi)(of == 1), lane + kLanes, lane), r[1]);
-#pragma GCC unroll 8
-      for (int k = 2; k < S; ++k) t[j] = two_of(t[j], either((vi)(of == k), lane + kLanes, vi_iota()), r[k]);
+      const vi element = vi_iota() * S + j;
+      t[j] = picked<S>(r, element / kLanes, element % kLanes);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < S; ++i) r[i] = t[i];
@@ -57,32 +64,34 @@ INLINE void vf_interleave(vf* r) {
   } else if constexpr (S > 1) {
 #pragma GCC unroll 8
     for (int j = 0; j < S; ++j) {
-      const vi element = vi_iota() + j * kLanes, of = element % S, lane = element / S;
-      t[j] = two_of(r[0], either((vi)(of == 1), lane + kLanes, lane), r[1]);
-#pragma GCC unroll 8
-      for (int k = 2; k < S; ++k) t[j] = two_of(t[j], either((vi)(of == k), lane + kLanes, vi_iota()), r[k]);
+      const vi element = vi_iota() + j * kLanes;
+      t[j] = picked<S>(r, element % S, element / S);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < S; ++i) r[i] = t[i];
   }
 }
+//@ as_floats
+/// What `change` does to vectors of floats, to N vectors of integers' bits.
+template <int N, void (*change)(vf*)>
+INLINE void as_floats(vi* r) {
+  vf t[N];
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) t[i] = (vf)r[i];
+  change(t);
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) r[i] = (vi)t[i];
+}
 //@ vi_deinterleave
 template <int S>
 INLINE void vi_deinterleave(vi* r) {
-  vf t[S];
-#pragma GCC unroll 8
-  for (int i = 0; i < S; ++i) t[i] = (vf)r[i];
-  vf_deinterleave<S>(t);
-#pragma GCC unroll 8
-  for (int i = 0; i < S; ++i) r[i] = (vi)t[i];
+  as_floats<S, vf_deinterleave<S>>(r);
 }
 //@ vi_interleave
 template <int S>
 INLINE void vi_interleave(vi* r) {
-  vf t[S];
-#pragma GCC unroll 8
-  for (int i = 0; i < S; ++i) t[i] = (vf)r[i];
-  vf_interleave<S>(t);
-#pragma GCC unroll 8
-  for (int i = 0; i < S; ++i) r[i] = (vi)t[i];
+  as_floats<S, vf_interleave<S>>(r);
 }
+//@ vi_transpose
+/// In place: lane j of r[i] and lane i of r[j] change places.
+INLINE void vi_transpose(vi* r) { as_floats<kLanes, vf_transpose>(r); }
