@@ -224,7 +224,8 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     for (Candidate& c : forms.emplace_back(program, r.program, profile, options, planned).run(r.nests)) all.push_back(std::move(c));
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
   };
-  Rewritten form{nullptr, build_nests(program)};
+  const std::vector<Nest> nests = build_nests(program);
+  Rewritten form{nullptr, nests};
   add(form);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
@@ -233,6 +234,12 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   const auto maker = [&](const Candidate& c) {
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
   };
+  if (!gpu && options.threads != 1) {
+    const auto whole = all.front().program;
+    const ir::TensorProgram& its = whole->planned(program);
+    if (const auto split = split_reductions(its, whole->extended ? form.nests : nests, parts_for_workers(*whole, profile), false))
+      add(*split);
+  }
   if (gpu) {
     maker(all.front())->describe(all.front());  // its limit
     const auto best_of_form = std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.program->extended == form.program; });
@@ -240,7 +247,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     for (const double share : {0.25, 1.0}) {
       if (all.front().estimate.us < 1.2 * all.front().limit_us + 2 * profile.call_us) break;  // nothing to gain
       const ir::TensorProgram& its = whole->planned(program);
-      const auto split = split_reductions(its, form.nests, parts_wanted(*whole, form.nests, its, profile, share));
+      const auto split = split_reductions(its, form.nests, parts_wanted(*whole, form.nests, its, profile, share), true);
       if (!split) continue;
       add(*split);
       if (all.front().program->extended != split->program) break;

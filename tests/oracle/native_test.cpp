@@ -109,6 +109,38 @@ TEST_CASE("reductions of rows, a few at a time from end to end") {
   check(batch, {"g++", {"-O1"}, {}, 2});
 }
 
+TEST_CASE("reductions in parts, where threads outnumber results") {
+  const hw::Profile profile = hw::load_profile("haswell_avx2");
+  if (!runs_here(profile)) return;
+  std::vector<test::ProgramPtr> programs;
+  const auto add = [&](const std::string& op, const std::string& dtype, const std::string& params) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(
+        ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
+                          "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+  };
+  for (const char* type : {"f32", "bf16"}) {
+    for (const char* op : {"reduce_sum", "reduce_max", "reduce_mean"}) {
+      add(op, type, "\"shape\": [1, 150001], \"axis\": 1");
+      add(op, type, "\"shape\": [40013, 3], \"axis\": 0");
+    }
+    add("matmul", type, "\"m\": 1, \"n\": 3, \"k\": 60007");
+    add("matmul", type, "\"m\": 2, \"n\": 7, \"k\": 30001");
+  }
+  add("matmul", "s8", "\"m\": 1, \"n\": 5, \"k\": 60007");
+  add("softmax", "f32", "\"shape\": [1, 50257]");
+  add("layernorm", "f32", "\"shape\": [1, 100003]");
+  const std::vector<Problem> long_sums = test::make_problems(programs);
+  KernelBatch batch;
+  int parts = 0;
+  for (size_t i = 0; i < long_sums.size(); ++i) {
+    const auto plans = rtile::construct(*long_sums[i].program, profile, {2 + int(i % 7), 1});
+    parts += plans.front().program->extended != nullptr;
+    batch.add(long_sums[i], profile, plans.front(), "parts");
+  }
+  CHECK(parts >= int(long_sums.size()) / 2);
+  check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
 TEST_CASE("neighbours taken apart and put together: few channels, small groups") {
   for (const char* name : {"haswell_avx2", "skylake_avx512"}) {
     const hw::Profile profile = hw::load_profile(name);
