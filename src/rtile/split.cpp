@@ -128,7 +128,8 @@ std::optional<Rewritten> split_reductions(const ir::TensorProgram& program, cons
     const int tensor = int(extended->tensors.size());
     extended->tensors.push_back(of_parts(*extended, reduction(n), cut.rows()));
     all.push_back(of_equal_length(n, cut, tensor));
-    if (cut.left > 0) all.push_back(piece(n, axis, cut.left, ir::Index::number(cut.parts * cut.length), ir::Index::number(cut.parts), tensor));
+    if (cut.left > 0)
+      all.push_back(piece(n, axis, cut.left, ir::Index::number(cut.parts * cut.length), ir::Index::number(cut.parts), tensor));
     all.push_back(over_parts(n, cut, tensor));
   }
   if (all.size() == nests.size()) return {};

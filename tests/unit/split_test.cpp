@@ -78,8 +78,8 @@ TEST_CASE("threads cut sums that would leave them idle, and no others") {
   CHECK(groups("[1, 200003]", 1, 1) == 1);
   CHECK(groups("[1, 200003]", 1, 2) == 3);
   CHECK(groups("[1, 200000]", 1, 5) == 2);
-  CHECK(groups("[1, 2003]", 1, 2) == 1);       // sooner done than begun
-  CHECK(groups("[2000, 2000]", 1, 2) == 1);    // a thread each
+  CHECK(groups("[1, 2003]", 1, 2) == 1);     // sooner done than begun
+  CHECK(groups("[2000, 2000]", 1, 2) == 1);  // a thread each
 }
 
 TEST_CASE("a GPU cuts sums that leave it idle, and no others") {

@@ -275,6 +275,43 @@ INLINE vf vf_exp(vf x) {
   const vf q = vf_fma(vf_fma(vf_set(0x1.55560ep-3f), r, vf_set(0x1.00021ep-1f)), r * r, r);
   return scale_by_power(vf_fma(t, q, t), a.n);
 }
+//@ vf_erf
+/// |x| lies in one of 16 pieces, 17/64 wide, by the last bits of the sum that rounds; there erf is c0 + f P(f), with f the distance from a
+/// centre at which erf is nearly a float (Gal). Each coefficient is chosen from a register: 17 instructions, no division. Relative error
+/// 2^-24.2, where 2 / sqrt(pi) is rounded. From 3.93 on erf rounds to 1.
+INLINE vf vf_erf(vf x) {
+  const __m512 centre =
+      _mm512_setr_ps(0.f, 0x1.10006p-2f, 0x1.0fffa2p-1f, 0x1.97ffe6p-1f, 0x1.0fff9p0f, 0x1.540066p0f, 0x1.980042p0f, 0x1.dbffeep0f,
+                     0x1.0fffb8p1f, 0x1.32003p1f, 0x1.53ff88p1f, 0x1.75ff76p1f, 0x1.97fb66p1f, 0x1.ba176ep1f, 0x1.dc176ep1f, 0x1.fe176ep1f);
+  const __m512 c0 = _mm512_setr_ps(0.f, 0x1.2bda4p-2f, 0x1.185556p-1f, 0x1.7b0048p-1f, 0x1.bbeebep-1f, 0x1.e11a66p-1f, 0x1.f39bcep-1f,
+                                   0x1.fb9f5ep-1f, 0x1.fea41ep-1f, 0x1.ffa14ap-1f, 0x1.ffe96ap-1f, 0x1.fffb4ap-1f, 0x1.ffff24p-1f,
+                                   0x1.ffffdep-1f, 0x1.fffffcp-1f, 0x1p0f);
+  const __m512 c1 = _mm512_setr_ps(0x1.20dd76p0f, 0x1.0d2f9ap0f, 0x1.b3ab54p-1f, 0x1.322838p-1f, 0x1.75aa76p-2f, 0x1.8c059p-3f,
+                                   0x1.6c7d38p-4f, 0x1.23520cp-5f, 0x1.946612p-7f, 0x1.e770ep-9f, 0x1.fe4bdp-11f, 0x1.cfe01p-13f,
+                                   0x1.6e7748p-15f, 0x1.f33e9ep-18f, 0x1.282ccap-20f, 0x1.b951bep-24f);
+  const __m512 c2 = _mm512_setr_ps(-0x1.d307bep-17f, -0x1.1e0186p-2f, -0x1.cee3b2p-2f, -0x1.e7ef4p-2f, -0x1.8d04d6p-2f, -0x1.06fcc6p-2f,
+                                   -0x1.22750cp-3f, -0x1.0ed6eap-4f, -0x1.adab16p-6f, -0x1.234f64p-7f, -0x1.52d366p-9f, -0x1.52bdaep-11f,
+                                   -0x1.23b2bcp-13f, -0x1.31f372p-15f, -0x1.011458p-16f, -0x1.affea4p-14f);
+  const __m512 c3 = _mm512_setr_ps(-0x1.809ff6p-2f, -0x1.344aeep-2f, -0x1.fa1798p-4f, 0x1.b8cfdcp-5f, 0x1.395282p-3f, 0x1.4db224p-3f,
+                                   0x1.efb9fap-4f, 0x1.1f2deep-4f, 0x1.0ea7acp-5f, 0x1.a7acc4p-7f, 0x1.16c234p-8f, 0x1.36aea4p-10f,
+                                   0x1.26f66cp-12f, 0x1.d99c1ap-15f, 0x1.41f402p-17f, -0x1.8955fap-9f);
+  const __m512 c4 = _mm512_setr_ps(-0x1.8f2c0ap-8f, 0x1.0e766cp-3f, 0x1.755d5ep-3f, 0x1.18562cp-3f, 0x1.8b018ep-5f, -0x1.6944ap-6f,
+                                   -0x1.8fa398p-5f, -0x1.607564p-5f, -0x1.b09cd4p-6f, -0x1.9bc31ep-7f, -0x1.3d3bd2p-8f, -0x1.94b40ep-10f,
+                                   -0x1.b4e01p-12f, 0x1.102812p-11f, 0x1.43e7e6p-11f, -0x1.d9056cp-6f);
+  const __m512 c5 = _mm512_setr_ps(0x1.1447b8p-3f, 0x1.3bf4dp-4f, -0x1.ebebcp-11f, -0x1.e4591p-5f, -0x1.0e0bf6p-4f, -0x1.2e1196p-5f,
+                                   -0x1.5300fcp-8f, 0x1.642402p-7f, 0x1.975d94p-7f, 0x1.08839cp-7f, 0x1.f68f22p-9f, 0x1.75a204p-10f,
+                                   0x1.c616bep-12f, 0x1.81202ap-13f, 0x1.a659cp-14f, -0x1.707452p-4f);
+  const vf a = vf_min(vf_set(4.f), vf_abs(x));
+  const __m512i piece = (__m512i)vf_fma(a, vf_set(64 / 17.f), vf_set(0x1.8p23f));
+  const auto of_piece = [piece](__m512 table) { return (vf)_mm512_permutexvar_ps(piece, table); };
+  const vf f = a - of_piece(centre);
+  vf p = vf_fma(of_piece(c5), f, of_piece(c4));
+  p = vf_fma(p, f, of_piece(c3));
+  p = vf_fma(p, f, of_piece(c2));
+  p = vf_fma(p, f, of_piece(c1));
+  p = vf_fma(p, f, of_piece(c0));
+  return (vf)((vi)p | ((vi)x & vi_set(INT32_MIN)));
+}
 //@ split_exponent
 /// x = m 2^e with 0.75 <= m < 1.5 for x > 0; e is infinite with x, -infinite for zero. x < 0 gives NaN.
 INLINE mantissa_exponent split_exponent(vf x) {
