@@ -78,7 +78,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const MemoryLevel& level = p.levels[i];
     const double transfer =
         (level.streaming_ns(t.read_bytes, t.stream_bytes, w.workers) + t.write_bytes / level.write_gbs(w.workers)) / 1e3;
-    const double first_misses = t.runs * level.latency_ns / kMissesInFlight / 1e3;
+    const double first_misses = (t.runs / kMissesInFlight + t.waits) * level.latency_ns / 1e3;
     e.level_us.push_back(transfer + first_misses);
     o.transfer(transfer, first_misses, level);
     const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;

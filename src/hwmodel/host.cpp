@@ -22,7 +22,8 @@ namespace {
 // Raise when what is measured, or how, changes: kept profiles of older versions are then measured anew.
 constexpr int host_format = 4;
 
-// What a kept measurement is of, and the shipped profile that fills in what is not measured. The caller's affinity has no part in it: the same machine is the same profile for all.
+// What a kept measurement is of, and the shipped profile that fills in what is not measured. The caller's affinity has no part in it: the
+// same machine is the same profile for all.
 std::string host_key(const CpuIdentity& id, const std::vector<int>& cpus, const std::vector<std::string>& isa) {
   std::string key = "rgen host " + std::to_string(host_format) + "|" + id.vendor + "|" + id.title;
   for (int number : {id.family, id.model, id.stepping}) key += "|" + std::to_string(number);

@@ -96,6 +96,7 @@ class Traffic {
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;
         come += bytes, concentrated += bytes * uses;
+        if (inner == 0 && o.is_store) t.waits += bytes / levels[0].line_bytes * waiting_stores(o);
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
           if (plan_.stream)
@@ -288,6 +289,43 @@ class Traffic {
     const bool neighbours = rows > 1 && from_row_to_row <= run;
     const double apart = neighbours ? std::clamp((bytes * double(rows) - in_order) / kRampBytes, 0.0, 1.0) : 1;
     return unfollowed_store() * std::min(1.0, in_order / bytes) * apart;
+  }
+  /// The share of its lines that a map's result, in a cache, waits for because its rows fall into few sets of the first-level cache: rows
+  /// by turns, of which more come between two pieces of one than a set has ways, lose what was fetched behind the first piece, and stores
+  /// under way to one set come one after the other. Transpositions into rows of 1024, 2048 and 3072 bytes from one whole column of the
+  /// result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as along rows of 16 columns, of two lines 2.3, 2
+  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
+  double waiting_stores(const NestFacts::OperandFacts& o) const {
+    constexpr double kUnderWay = 16, kAtOnce = 2, kInTurn = 6;  // stores; to one set
+    const hw::MemoryLevel& l1 = c_.profile.levels[0];
+    if (l1.ways <= 0 || facts_.products > 0) return 0;
+    const int64_t way = l1.capacity_bytes / l1.ways;
+    int64_t apart = way, piece = o.element_bytes;
+    double between = 1;  // rows from one piece of a row to the next
+    const auto across = [&](size_t a) { return std::abs(o.coef[a]) * o.element_bytes >= l1.line_bytes; };
+    for (size_t a = 0; a < n_; ++a) {
+      if (o.coef[a] == 0 || nest_.axes[a].extent == 1) continue;
+      if (across(a))
+        between *= double(plan_.tile[a].size()), apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
+      else
+        piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
+    }
+    bool goes_on = false;
+    for (size_t l = plan_.loops.size(); l-- > 0 && !goes_on;) {
+      const size_t a = size_t(plan_.loops[l].axis);
+      if (o.coef[a] == 0) continue;
+      const int64_t covered = covered_by(l), step = plan_.loops[l].step * step_unit(a);
+      if (across(a))
+        between *= double(ceil_div(covered, step));
+      else
+        goes_on = covered > step;
+    }
+    if (!goes_on) return 0;
+    const double sets = double(std::min(way / l1.line_bytes, way / apart)), ways = double(l1.ways);
+    const double lost = std::clamp((between / sets - ways) / (ways / 2), 0.0, 1.0);
+    const double in_turn = std::clamp((kUnderWay / sets - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
+    const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
+    return cached * lost * in_turn / double(ceil_div(piece, l1.line_bytes));
   }
   /// Of a line that prefetchers do not ask for: stores of a tile come together, others as many as a core looks ahead.
   double unfollowed_store() const {

@@ -37,6 +37,20 @@ double sum_us(int64_t mib, const hw::Profile& profile) {
 
 }  // namespace
 
+TEST_CASE("transpositions into rows that share sets of the first-level cache go on along the rows") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const auto transposed_us = [&](int64_t columns) {
+    const ir::TensorProgram program =
+        ir::parse_program(R"--({"inputs": {"X": {"shape": ["M", "N"]}}, "outputs": ["Y"], "compute": ["Y[n:N, m:M] = X[m,n]"], )--" +
+                          dims(columns, 196, 1) + "}");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::GroupPlan& g = c.program->groups[0];
+    CHECK((columns % 1024 != 0 || g.group.nests[0].axes[size_t(g.nests[0].loops.back().axis)].extent == columns));
+    return c.estimate.us;
+  };
+  CHECK(transposed_us(1024) > 1.1 * transposed_us(1023));  // rows of 4096 bytes, all in one set
+}
+
 TEST_CASE("packed weights in memory are asked for as many bytes ahead as must be under way") {
   const hw::Profile profile = hw::load_profile("zen5");
   const hw::MemoryLevel& memory = profile.levels.back();
