@@ -90,7 +90,7 @@ void Tile::store(const Statement& s, const Value& v) {
   const Address where = address(m, c_.program[s.tensor].name);
   const bool full = lanes == physical();
   if (stride == 0 || stride == 1) {
-    store_first(s, v.integer, where, v.arg, full || stride == 1 ? lanes : 1);
+    store_first(s, v.integer, where, v.arg, stride == 0 && !full ? 1 : lanes);
     return;
   }
   const std::string family = v.integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);

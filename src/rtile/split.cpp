@@ -18,10 +18,8 @@ struct Cut {
   int64_t rows() const { return parts + (left > 0 ? 1 : 0); }  ///< of the results of the parts
 };
 
-Statement& reduction(Nest& n) {
-  return *std::find_if(n.inner.begin(), n.inner.end(), [](const Statement& s) { return s.reduce != ir::ReduceOp::none; });
-}
-const Statement& reduction(const Nest& n) { return reduction(const_cast<Nest&>(n)); }
+bool reduces(const Statement& s) { return s.reduce != ir::ReduceOp::none; }
+const Statement& reduction(const Nest& n) { return *std::find_if(n.inner.begin(), n.inner.end(), reduces); }
 
 bool neighbours_along(const Nest& nest, int axis) {
   bool neighbours = false;
@@ -50,9 +48,7 @@ Cut nearly_equal_parts(const Nest& nest, int axis, int64_t most) {
 }
 
 /// One reduction, over values that are made where they are summed; they may be kept, too.
-bool can_split(const Nest& n) {
-  return std::count_if(n.inner.begin(), n.inner.end(), [](const Statement& s) { return s.reduce != ir::ReduceOp::none; }) == 1;
-}
+bool can_split(const Nest& n) { return std::count_if(n.inner.begin(), n.inner.end(), reduces) == 1; }
 
 int longest_reduced(const Nest& n) {
   int longest = -1;
@@ -81,10 +77,10 @@ Nest piece(const Nest& nest, int axis, int64_t length, const ir::Index& start, c
   for (Statement& s : n.inner) {
     s.value = substitute_axes(s.value, with);
     for (ir::Index& i : s.index) i = ir::substitute(i, with);
+    if (!reduces(s)) continue;
+    s.tensor = tensor, s.store = true;
+    s.index.insert(s.index.begin(), row);
   }
-  Statement& s = reduction(n);
-  s.tensor = tensor, s.store = true;
-  s.index.insert(s.index.begin(), row);
   return n;
 }
 
@@ -115,6 +111,7 @@ Nest over_parts(const Nest& nest, const Cut& cut, int tensor) {
 
 std::optional<Rewritten> split_reductions(const ir::TensorProgram& program, const std::vector<Nest>& nests,
                                           const std::vector<int64_t>& parts, bool equal) {
+  if (std::all_of(parts.begin(), parts.end(), [](int64_t n) { return n == 1; })) return {};
   auto extended = std::make_shared<ir::TensorProgram>(program);
   std::vector<Nest> all;
   for (size_t i = 0; i < nests.size(); ++i) {

@@ -25,6 +25,13 @@ void check(const KernelBatch& batch, const test::Toolchain& toolchain) {
   MESSAGE(batch.size() << " kernels");
 }
 
+/// An operator of the presets, numbered by its place.
+void add_preset(std::vector<test::ProgramPtr>& programs, const std::string& op, const std::string& dtype, const std::string& params) {
+  programs.push_back(std::make_shared<const ir::TensorProgram>(
+      ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
+                        "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+}
+
 bool runs_here(const hw::Profile& profile) {
   const bool here = hw::missing_isa(profile).empty();
   if (!here) MESSAGE("skipped: this machine lacks instructions of " << profile.name);
@@ -94,9 +101,7 @@ TEST_CASE("reductions of rows, a few at a time from end to end") {
   for (const std::string op : {"reduce_sum", "reduce_max", "reduce_mean"})
     for (const std::string dtype : {"f32", "bf16", "f16"})
       for (const char* shape : {"[61, 83], \"axis\": 0", "[3, 37, 29], \"axis\": 1"})
-        programs.push_back(std::make_shared<const ir::TensorProgram>(
-            ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
-                              "\", \"dtype\": \"" + dtype + "\", \"params\": {\"shape\": " + shape + "}}")));
+        add_preset(programs, op, dtype, std::string("\"shape\": ") + shape);
   const std::vector<Problem> in_rows = test::make_problems(programs);
   KernelBatch batch;
   for (size_t i = 0; i < in_rows.size(); ++i) {
@@ -114,9 +119,7 @@ TEST_CASE("reductions in parts, where threads outnumber results") {
   if (!runs_here(profile)) return;
   std::vector<test::ProgramPtr> programs;
   const auto add = [&](const std::string& op, const std::string& dtype, const std::string& params) {
-    programs.push_back(std::make_shared<const ir::TensorProgram>(
-        ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
-                          "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+    add_preset(programs, op, dtype, params);
   };
   for (const char* type : {"f32", "bf16"}) {
     for (const char* op : {"reduce_sum", "reduce_max", "reduce_mean"}) {
@@ -147,9 +150,7 @@ TEST_CASE("neighbours taken apart and put together: few channels, small groups")
     if (!runs_here(profile)) continue;
     std::vector<test::ProgramPtr> programs;
     const auto add = [&](const std::string& op, const std::string& dtype, const std::string& params) {
-      programs.push_back(std::make_shared<const ir::TensorProgram>(
-          ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
-                            "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+      add_preset(programs, op, dtype, params);
     };
     for (int s = 2; s <= int(rtile::kNeighbours); ++s) {
       const std::string few = std::to_string(s), type = s % 3 == 0 ? "bf16" : s % 3 == 1 ? "s8" : "f32";
