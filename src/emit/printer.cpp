@@ -26,6 +26,8 @@ std::string_view c_type(DType t) {
       return "uint8_t";
     case DType::s32:
       return "int32_t";
+    case DType::s16:
+      return "int16_t";
   }
   return "void";
 }
@@ -42,7 +44,7 @@ std::string identifier(const std::string& s) {
       "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
       "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
       "volatile", "wchar_t", "while", "xor", "xor_eq",
-      "t", "args", "dims", "workspace", "threads", "tensors", "vf", "vi", "vu", "INLINE", "int8_t", "uint8_t", "uint16_t", "int32_t",
+      "t", "args", "dims", "workspace", "threads", "tensors", "vf", "vi", "vu", "INLINE", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t",
       "uint32_t", "int64_t", "uint64_t", "size_t", "blockIdx", "threadIdx", "blockDim", "gridDim", "kWarpBytes"};
   // clang-format on
   std::string r;
@@ -190,7 +192,15 @@ void Printer::op(const Op& o) {
   const bool array = o.result >= 0 && p_.registers[size_t(o.result)].array > 0;
   if (array && !local_declared_.count(o.result)) declare_array(o.result);
   if (o.primitive == "copy_element") {
-    line() << element(std::get<Address>(o.args[0])) << " = " << element(std::get<Address>(o.args[1])) << ";\n";
+    const Address &to = std::get<Address>(o.args[0]), &from = std::get<Address>(o.args[1]);
+    const DType wide = element_type(to), narrow = element_type(from);
+    if (wide == narrow || !is_float(narrow)) {
+      line() << element(to) << " = " << element(from) << ";\n";
+    } else {
+      const std::string widen = "vf_bcast_" + std::string(to_string(narrow));
+      used.insert(widen);
+      line() << element(to) << " = " << widen << "(" << args[1] << ")[0];\n";
+    }
     return;
   }
   if (o.primitive == "zero_element") {

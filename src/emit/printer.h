@@ -76,6 +76,7 @@ class Printer {
   bool nonnegative(const lower::Int& i) const;
   std::string literal(double d, bool integer) const;
   std::string element(const lower::Address& a);
+  DType element_type(const lower::Address& a) const { return p_.buffers[size_t(p_.pointers[size_t(a.pointer)].buffer)].dtype; }
   std::string print(const lower::Arg& a, bool integer, const std::string& primitive);
 
   void op(const lower::Op& o);

@@ -106,6 +106,9 @@ LOOP(floor, "ymm", EACH("vroundps $9, %%ymm14, %%ymm\\r"))
 BINARY(compare, "ymm", "vcmpltps")
 LOOP(select, "ymm", EACH("vblendvps %%ymm12, %%ymm14, %%ymm15, %%ymm\\r"))
 LOOP(gather, "ymm", EACH("vpcmpeqd %%ymm13, %%ymm13, %%ymm13\n vgatherdps %%ymm13, (%1,%%ymm12,4), %%ymm\\r"))
+// with the addition that every use needs; the chain is the addition alone
+LOOP(vpmaddwd, "ymm", EACH("vpmaddwd %%ymm14, %%ymm12, %%ymm13\n vpaddd %%ymm13, %%ymm\\r, %%ymm\\r"))
+LOOP(vpmaddwd_chain, "ymm", REPEAT("vpaddd %%ymm14, %%ymm0, %%ymm0"))
 }  // namespace avx2
 
 // Four accumulator tiles, two and two operand tiles, as a kernel uses them.
@@ -147,7 +150,9 @@ std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vecto
                                                {"load", false, 32, avx2::load},
                                                {"split_load", false, 32, avx2::split_load},
                                                {"broadcast", false, 12, avx2::broadcast},
-                                               {"store", false, 32, avx2::store}};
+                                               {"store", false, 32, avx2::store},
+                                               {"vpmaddwd", false, 12, avx2::vpmaddwd},
+                                               {"vpmaddwd", true, 16, avx2::vpmaddwd_chain}};
   const std::vector<InstructionLoop> wide = {COMMON_ROWS(avx512),
                                              {"load", false, 16, avx512::load},
                                              {"split_load", false, 16, avx512::split_load},

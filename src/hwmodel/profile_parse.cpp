@@ -15,10 +15,10 @@ struct AtomRule {
   std::string_view atom, feature;
 };
 constexpr AtomRule atom_features[] = {
-    {"vdpbf16ps", "avx512bf16"}, {"vpdpbusd", "avx512vnni"}, {"tdpbf16ps", "amx-bf16"}, {"tdpbssd", "amx-int8"},
-    {"tdpbusd", "amx-int8"},     {"bfdot", "bf16"},          {"bfmmla", "bf16"},        {"sdot", "dotprod"},
-    {"udot", "dotprod"},         {"usdot", "i8mm"},          {"smmla", "i8mm"},         {"ummla", "i8mm"},
-    {"usmmla", "i8mm"},          {"dp4a", "dp4a"},           {"mma.sync", "mma.sync"},  {"wgmma", "wgmma"},
+    {"vpmaddwd", "avx2"},     {"vdpbf16ps", "avx512bf16"}, {"vpdpbusd", "avx512vnni"}, {"tdpbf16ps", "amx-bf16"}, {"tdpbssd", "amx-int8"},
+    {"tdpbusd", "amx-int8"},  {"bfdot", "bf16"},           {"bfmmla", "bf16"},         {"sdot", "dotprod"},       {"udot", "dotprod"},
+    {"usdot", "i8mm"},        {"smmla", "i8mm"},           {"ummla", "i8mm"},          {"usmmla", "i8mm"},        {"dp4a", "dp4a"},
+    {"mma.sync", "mma.sync"}, {"wgmma", "wgmma"},
 };
 
 class Reader {
@@ -135,7 +135,10 @@ class Reader {
     const std::string path = "/atoms/" + std::to_string(i);
     Atom out;
     out.name = in["name"];
-    auto dtype = [&](const char* key) { return *parse_dtype(in[key].get_ref<const std::string&>()); };
+    const auto dtype = [&](const char* key) {  // the schema knows the words
+      const auto& name = in[key].get_ref<const std::string&>();
+      return name == to_string(DType::s16) ? DType::s16 : *parse_dtype(name);
+    };
     out.a = dtype("a");
     out.b = dtype("b");
     out.acc = dtype("acc");

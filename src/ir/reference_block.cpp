@@ -63,6 +63,8 @@ void gather_input(Row& out, const IntRow& offsets, int n, const Source& s) {
       return gather(out, offsets, n, [d](int64_t i) { return double(read_as<int8_t>(d, i)); });
     case DType::u8:
       return gather(out, offsets, n, [d](int64_t i) { return double(read_as<uint8_t>(d, i)); });
+    case DType::s16:
+      return gather(out, offsets, n, [d](int64_t i) { return double(read_as<int16_t>(d, i)); });
     case DType::s32:
       return gather(out, offsets, n, [d](int64_t i) { return double(read_as<int32_t>(d, i)); });
   }
@@ -155,6 +157,8 @@ Rounded round_to(DType t, double v) {
       return saturate(-128, 127);
     case DType::u8:
       return saturate(0, 255);
+    case DType::s16:
+      return saturate(-32768, 32767);
     case DType::s32:
       return saturate(-2147483648.0, 2147483647.0);
   }

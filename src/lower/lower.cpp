@@ -62,6 +62,8 @@ class ProgramLowering {
     };
     place(program_.inputs, Buffer::Kind::input, 0);
     place(program_.outputs, Buffer::Kind::output, program_.inputs.size());
+    for (size_t t = 0; t < program_.tensors.size(); ++t)
+      if (const int source = program_.tensors[t].widens; source >= 0) location_[int(t)] = location_.at(source);
   }
 
   int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks) {

@@ -116,7 +116,8 @@ void lower_prepack(NestContext& c, int operand) {
     size *= ceil_div(c.nest.axes[size_t(a)].extent, step);
   }
 
-  const int input = int(std::find(c.program.inputs.begin(), c.program.inputs.end(), o.access.tensor) - c.program.inputs.begin());
+  const int given = tensor.widens >= 0 ? tensor.widens : o.access.tensor;
+  const int input = int(std::find(c.program.inputs.begin(), c.program.inputs.end(), given) - c.program.inputs.begin());
   const int64_t bytes = round_up(size * size_of(tensor.dtype), 64);
   b.program.buffers.push_back(
       {tensor.name + "_packed", tensor.dtype, bytes / size_of(tensor.dtype), Buffer::Kind::packed, input, 0, 0, grouped});

@@ -36,7 +36,7 @@ void add_typed(Table& table, DType type, const std::string& family) {
 
 Table make_table() {
   Table t;
-  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32})
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s16, DType::s32})
     for (const char* family : {"vf_", "vi_"}) add_typed(t, type, family);
   // groups of small elements, 4 bytes a lane
   t["vi_load_group"] = {{.bytes = 4, .lanes = Lanes::all}};

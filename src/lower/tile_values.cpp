@@ -203,6 +203,8 @@ Value Tile::eval_cast(DType to, Value v) {
       return pure("vf_round_f16", false, {as_float(v).arg}, "r");
     case DType::s32:
       return v.integer ? v : pure("vi_from_vf_rne", true, {v.arg}, "n");
+    case DType::s16:
+      break;
     case DType::s8:
     case DType::u8: {
       const double lo = to == DType::s8 ? -128 : 0, hi = to == DType::s8 ? 127 : 255;

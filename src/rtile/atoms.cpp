@@ -10,7 +10,7 @@ std::span<const AtomRow> atom_rows() {
       {"udot", AtomForm::group, "vi_dpbuud"},       {"tdpbf16ps", AtomForm::matrix, "tile_dpbf16"},
       {"tdpbssd", AtomForm::matrix, "tile_dpbssd"}, {"tdpbusd", AtomForm::matrix, "tile_dpbusd"},
       {"dp4a", AtomForm::group, "vi_dpbssd"},       {"mma.sync", AtomForm::warp, "mma"},
-      {"wgmma", AtomForm::staged, "wgmma"},
+      {"wgmma", AtomForm::staged, "wgmma"},         {"vpmaddwd", AtomForm::group, "vi_dpwssd", false, 2},
   };
   return rows;
 }

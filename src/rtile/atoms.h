@@ -13,6 +13,7 @@ struct AtomRow {
   AtomForm form;
   std::string_view primitive;  ///< accumulator += a·b
   bool offset_a = false;       ///< takes unsigned a; signed bytes reach it with their sign bit flipped, corrected by −128·Σb
+  int instructions = 1;        ///< ... one product takes
 };
 std::span<const AtomRow> atom_rows();
 /// nullptr: no emitter knows the instruction.

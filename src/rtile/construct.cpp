@@ -14,6 +14,7 @@
 #include "rtile/residence.h"
 #include "rtile/rprogram.h"
 #include "rtile/split.h"
+#include "rtile/widen.h"
 
 namespace rgen::rtile {
 
@@ -158,6 +159,7 @@ class Constructor {
     for (const Nest& n : g.nests) {
       const PlannedNest& p = planned_(n, {}, context(threads_), top_k_);
       simple.nests.push_back(p.nest);
+      if (p.plans.empty()) return {};
       plans.push_back(p.plans);
       most = std::max(most, plans.back().size());
     }
@@ -218,27 +220,37 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   if (!program.is_static())
     throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
   NestPlanner planned;
-  std::deque<Constructor> forms;  // of the program
+  std::deque<Constructor> forms;     // of the program
+  std::vector<Rewritten> rewritten;  // ... and their nests
   std::vector<Candidate> all;
   const auto add = [&](const Rewritten& r) {
+    rewritten.push_back(r);
     for (Candidate& c : forms.emplace_back(program, r.program, profile, options, planned).run(r.nests)) all.push_back(std::move(c));
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
   };
-  const std::vector<Nest> nests = build_nests(program);
-  Rewritten form{nullptr, nests};
+  // wider factors need more registers and more of the first-level cache.
+  const auto add_if_fits = [&](const Rewritten& r) {
+    try {
+      add(r);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::does_not_fit) throw;
+    }
+  };
+  Rewritten form{nullptr, build_nests(program)};
   add(form);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
   if (!gpu || profile.has("cp.async"))
     if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
+  if (!gpu)
+    if (auto wide = widen(form.program ? *form.program : program, form.nests, profile)) add_if_fits(*wide);
   const auto maker = [&](const Candidate& c) {
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
   };
   if (!gpu && options.threads != 1) {
     const auto whole = all.front().program;
-    const ir::TensorProgram& its = whole->planned(program);
-    if (const auto split = split_reductions(its, whole->extended ? form.nests : nests, parts_for_workers(*whole, profile), false))
-      add(*split);
+    const auto its = std::find_if(rewritten.begin(), rewritten.end(), [&](const Rewritten& r) { return r.program == whole->extended; });
+    if (const auto split = split_reductions(whole->planned(program), its->nests, parts_for_workers(*whole, profile), false)) add(*split);
   }
   if (gpu) {
     maker(all.front())->describe(all.front());  // its limit

@@ -153,7 +153,14 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
     for (size_t i = 0; i < g.nests.size(); ++i) {
       const Nest& n = g.group.nests[i];
       const NestPlan& p = g.nests[i];
-      if (n.copies) o << "copy of " << program[p.operands[0].access.tensor].name << " in another layout; ";
+      if (n.copies) {
+        const DType from = program[p.operands[0].access.tensor].dtype, to = program[n.inner[0].tensor].dtype;
+        o << "copy of " << program[p.operands[0].access.tensor].name;
+        if (to == from)
+          o << " in another layout; ";
+        else
+          o << " as " << to_string(to) << "; ";
+      }
       o << (p.staging ? block_text(n, p) : "register tile: " + tile_text(n, p)) << "; " << (p.atom ? p.atom->name : "") << "\n";
       o << (p.staging ? "  tasks" : "  loops:");
       for (const Loop& l : p.loops) {

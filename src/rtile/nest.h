@@ -32,7 +32,7 @@ struct Statement {
 struct Nest {
   std::vector<NestAxis> axes;
   std::vector<Statement> inner, outer;
-  bool copies = false;  ///< a tensor into another layout (relayout.h): a group of its own
+  bool copies = false;  ///< a tensor into another layout or type (relayout.h, widen.h): a group of its own
   bool stage = false;   ///< a form tried beside the given one: a product that can be staged in shared memory is planned in no other way
 
   bool has_reduction() const;
@@ -52,7 +52,7 @@ std::vector<int> tensors_in_memory(const Nest& nest);
 
 /// A program's nests in another form, which needs more tensors than it has itself.
 struct Rewritten {
-  std::shared_ptr<const ir::TensorProgram> program;  ///< the given one and further intermediate tensors, which no stage writes
+  std::shared_ptr<const ir::TensorProgram> program;  ///< the given one and further tensors, which no stage writes
   std::vector<Nest> nests;
 };
 /// A name for a further tensor: `base`, or longer.

@@ -167,6 +167,7 @@ class FusedPlanner {
     std::vector<bool> touched(c.program.tensors.size(), false);
     for (size_t n = 0; n < g_.nests.size(); ++n) {
       const PlannedNest& planned = plan_nest_(nest_in_tile(g_, n, p.shared), axes_[n], context_of(n, c, p.shared, touched, ahead));
+      if (planned.plans.empty()) return {};
       for (size_t k = 0; k < g_.shared.size(); ++k) p.group.shared[k].push_back(planned.kept[k]);
       p.nests.push_back(planned.plans.front());
       for (const Operand& o : p.nests.back().operands)

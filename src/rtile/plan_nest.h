@@ -4,7 +4,8 @@
 
 namespace rgen::rtile {
 
-/// Best first, at most `keep`, never empty; deterministic. Throws Error{unsupported} where no atom computes the nest's types.
+/// Best first, at most `keep`; deterministic. Empty only where a widened constant (ir::Tensor::widens) cannot be packed. Throws
+/// Error{does_not_fit} where no tile does, Error{unsupported} where no atom computes the nest's types.
 std::vector<NestPlan> plan_nest(const Nest& nest, const PlanContext& context, int keep);
 
 }  // namespace rgen::rtile

@@ -36,6 +36,8 @@ bool holds(DType t, double v) {
       return v == std::floor(v) && v >= -128 && v <= 127;
     case DType::u8:
       return v == std::floor(v) && v >= 0 && v <= 255;
+    case DType::s16:
+      return v == std::floor(v) && v >= -32768 && v <= 32767;
     case DType::s32:
       return v == std::floor(v) && v >= -0x1p31 && v < 0x1p31;
   }
@@ -78,6 +80,10 @@ bool Planner::affine_along(int axis) const {
   return ok;
 }
 
+bool Planner::reads_widened() const {
+  return std::any_of(facts_.operands.begin(), facts_.operands.end(), [this](const auto& o) { return c_.program[o.tensor].widens >= 0; });
+}
+
 bool Planner::all_affine() const {
   return std::all_of(facts_.operands.begin(), facts_.operands.end(), [](const auto& o) { return o.affine; });
 }
@@ -101,7 +107,7 @@ std::vector<Planner::Start> Planner::starts() const {
   if (all_affine())
     for (int a = 0; a < n_; ++a)
       if (extent(a) > 1 && affine_along(a) && vectorisable(a)) { add_forms(all, blank(a, W_)); }
-  if (all.empty()) {  // scalar code over some axis of the output
+  if (all.empty() && !reads_widened()) {  // scalar code over some axis of the output
     int vec = 0;
     for (int a = 0; a < n_; ++a)
       if (!reduced(a)) vec = a;
@@ -156,6 +162,8 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
     for (int a = 0; a < n_; ++a) (reduced(a) ? by_reduced : by_output) |= o.coef[size_t(a)] != 0;
     if (c_.prepackable[size_t(o.tensor)] && o.guards.empty() && by_reduced && by_output)
       p.operands.change(i, [](Operand& x) { x.placement = Placement::prepack; });
+    else if (c_.program[o.tensor].widens >= 0)
+      return;  // there is no such tensor
   }
   if (contraction_) {  // the reduced axis along which the activations are contiguous innermost: few lines are walked at a time
     const auto stride = [&](int a) {

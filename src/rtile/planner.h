@@ -68,6 +68,7 @@ class Planner {
   bool affine_along(int axis) const;
   /// Non-affine accesses are computed lane by lane, so every access must be affine for vector code.
   bool all_affine() const;
+  bool reads_widened() const;  ///< a constant that exists only where it is prepacked
   /// Worth a try as vector axis: something is contiguous along it (or can be packed, transposed) and nothing prevents it.
   bool vectorisable(int a) const;
   static bool copies(const NestPlan& p) {

@@ -83,10 +83,10 @@ int across_reduction(const ir::TensorProgram& program, const Nest& nest, const i
   return d + 1 < int(a.index.size()) ? d : -1;
 }
 
-ir::Tensor copied(const ir::Tensor& t, size_t dimension, std::string name) {
-  ir::Tensor c{std::move(name), t.shape, t.dtype, ir::TensorKind::intermediate, {}, false};
+ir::Tensor copied(const ir::Tensor& t, size_t dimension, DType dtype, std::string name) {
+  ir::Tensor c{std::move(name), t.shape, dtype, ir::TensorKind::intermediate, {}, false};
   std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
-  int64_t stride = padded_row(c.shape.back().value(), t.dtype);
+  int64_t stride = padded_row(c.shape.back().value(), dtype);
   std::vector<int64_t> strides(c.shape.size(), 1);
   for (size_t d = strides.size() - 1; d-- > 0; stride *= c.shape[d].value()) strides[d] = stride;
   c.strides.assign(strides.begin(), strides.end());
@@ -110,17 +110,23 @@ Nest copy(const ir::TensorProgram& program, int from, const ir::Access& to, size
   return n;
 }
 
-/// `reader`, and before it a copy of what it reads through `a`, the dimension innermost.
-void copy_before(size_t reader, const ir::Access& a, size_t dimension, ir::TensorProgram& program, std::vector<Nest>& nests) {
-  const int to = int(program.tensors.size());
-  program.tensors.push_back(copied(program[a.tensor], dimension, unused_name(program, program[a.tensor].name + "_t")));
-  ir::Access moved{to, a.index, a.out_of_bounds};
-  std::rotate(moved.index.begin() + std::ptrdiff_t(dimension), moved.index.begin() + std::ptrdiff_t(dimension) + 1, moved.index.end());
-  Statement& sum = nests[reader].inner[0];
+}  // namespace
+
+void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with) {
+  Statement& sum = nest.inner[0];
   sum.value = ir::transform(sum.value, [&](const ir::ExprPtr& x) -> ir::ExprPtr {
     const ir::Access* read = std::get_if<ir::Access>(&x->node);
-    return read && read->tensor == a.tensor && read->index == a.index ? ir::access(to, moved.index, moved.out_of_bounds) : nullptr;
+    return read && read->tensor == a.tensor && read->index == a.index ? ir::access(with.tensor, with.index, with.out_of_bounds) : nullptr;
   });
+}
+
+void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dtype, ir::TensorProgram& program, std::vector<Nest>& nests) {
+  const int to = int(program.tensors.size());
+  const std::string suffix = dtype == program[a.tensor].dtype ? "_t" : "_" + std::string(to_string(dtype));
+  program.tensors.push_back(copied(program[a.tensor], dimension, dtype, unused_name(program, program[a.tensor].name + suffix)));
+  ir::Access moved{to, a.index, a.out_of_bounds};
+  std::rotate(moved.index.begin() + std::ptrdiff_t(dimension), moved.index.begin() + std::ptrdiff_t(dimension) + 1, moved.index.end());
+  replace_reads(nests[reader], a, moved);
   // a tensor that an earlier nest makes is copied behind it, so that the nests after it can still be fused
   size_t at = 0;
   for (size_t n = 0; n < reader; ++n)
@@ -129,8 +135,6 @@ void copy_before(size_t reader, const ir::Access& a, size_t dimension, ir::Tenso
     });
   nests.insert(nests.begin() + std::ptrdiff_t(at), copy(program, a.tensor, moved, dimension, nests[reader]));
 }
-
-}  // namespace
 
 std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool staged) {
   auto extended = std::make_shared<ir::TensorProgram>(program);
@@ -144,7 +148,7 @@ std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::v
       int dimension = staged ? across_reduction(program, all[i], a, other) : strided_dimension(program, all[i], a);
       if (!staged && dimension < 0) dimension = independent_dimension(program, all[i], a, other);
       if (dimension < 0) continue;
-      copy_before(i++, a, size_t(dimension), *extended, all);
+      copy_before(i++, a, size_t(dimension), program[a.tensor].dtype, *extended, all);
       all[i].stage = staged;
       if (!staged) break;  // the product's other operand has another axis
     }

@@ -14,4 +14,10 @@ namespace rgen::rtile {
 /// Pre: `nests` are those of the program, all or none of them copying.
 std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool staged = false);
 
+/// nests[reader], and before it a nest that copies what it reads through `a` into a tensor of this type, the dimension innermost.
+/// Pre: a.index is not empty; the type holds the tensor's values.
+void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dtype, ir::TensorProgram& program, std::vector<Nest>& nests);
+/// The nest's reads through `a` replaced by those of a tensor `to` through `with`.
+void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with);
+
 }  // namespace rgen::rtile

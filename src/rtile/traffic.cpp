@@ -82,7 +82,7 @@ class Traffic {
         }
         const bool memory = inner + 2 == levels.size();
         if (memory && o.is_store && plan_.stream) {  // nothing waits for a line that is written whole
-          bytes *= std::min(stretches[i].turns, kStreamedTurns);
+          bytes *= streamed_pieces(i, stretches[i]);
         } else {
           if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
           if (memory && o.is_store) bytes *= 1 + slow_stores(o);
@@ -195,6 +195,7 @@ class Traffic {
     double bytes = kPanel;  ///< touched before a jump
     double slow = 0;        ///< what is added to their time where they come from memory, 1 at half the rate
     double turns = 1;       ///< rows that are walked by turns
+    double piece = kPanel;  ///< bytes of one before the next one's turn, or before a jump
   };
   Stretch stretch(size_t i) const {
     const auto& o = facts_.operands[i];
@@ -222,7 +223,7 @@ class Traffic {
     for (size_t a = 0; a < n_; ++a)
       if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
     const double turn = std::max(64.0, touched * o.element_bytes);
-    if (rows > kFollowed) return {turn, slow_share(turn)};
+    if (rows > kFollowed) return {turn, slow_share(turn), 1, turn};
     for (size_t l = plan_.loops.size(); l-- > 0;) {
       const size_t a = size_t(plan_.loops[l].axis);
       if (o.coef[a] == 0) continue;
@@ -237,7 +238,7 @@ class Traffic {
       if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
     const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
     const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
-    return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1};
+    return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, rows > 1 ? turn : whole};
   }
 
   /// Rows that pass by are asked for, each line ahead of its use; but short ones of which a tile reads many by turns are not followed on
@@ -367,6 +368,14 @@ class Traffic {
   /// Lines that are streamed to k rows by turns take k times as long, up to so many (a map of 4096 × 3072 on Zen 4: 5.3, 6.2, 7, 8.7 and 10
   /// to 14 ms for 1, 2, 3, 4 and more rows).
   static constexpr double kStreamedTurns = 8;
+  /// ... by vectors that are whole lines. Of narrower ones, where a line may leave before its second half is there, it is the short pieces
+  /// that cost: a copy of 4096 rows of 4 KiB takes 0.9 ms row by row, by two rows in turn 1.3, and by four, pieces of 64, 128 and 256
+  /// bytes, 4.6, 3.7 and 2.0 (Zen 3).
+  double streamed_pieces(size_t i, const Stretch& s) const {
+    constexpr double kWhole = 512, kMost = 4, kTwoRows = 1.4;
+    if (plan_.lanes * facts_.operands[i].element_bytes >= c_.profile.levels[0].line_bytes) return std::min(s.turns, kStreamedTurns);
+    return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, kMost);
+  }
   /// What reads of several rows by turns from memory take, against those of one row after the other (rows of 16 KiB in large pages on Zen
   /// 4: 31 GB/s, and by 2, 4 and 8 rows 22, 25 and 26).
   static constexpr double kReadTurns = 1.2;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "rtile/atoms.h"
 #include "rtile/traffic.h"
 
 namespace rgen::rtile {
@@ -216,7 +217,9 @@ class Counter {
     } else if (facts_.products > 0) {
       w_.atoms.push_back({plan_.atom.get(), inner * facts_.products});
     }
-    double ops = extra + (plan_.form == AtomForm::group ? inner : plan_.tiled() ? 0 : inner * facts_.products);
+    double ops = extra + (plan_.form == AtomForm::group ? inner * find_atom_row(plan_.atom->name)->instructions
+                          : plan_.tiled()               ? 0
+                                                        : inner * facts_.products);
     for (const NestFacts::Function& f : facts_.inner_functions) {
       const double n = inner / results_sharing(f) / steps_sharing(f);
       if (!plan_.interleaved() || f.name != "convert") function(f.name, f.times * n);

@@ -42,8 +42,8 @@ inline double round_float(double x, DType t) {
 
 /// To the nearest integer (ties to even), then into the type's range; NaN becomes 0.
 inline double round_integer(double x, DType t) {
-  const double low = t == DType::s8 ? -128 : t == DType::u8 ? 0 : -2147483648.0;
-  const double high = t == DType::s8 ? 127 : t == DType::u8 ? 255 : 2147483647.0;
+  const double low = t == DType::s8 ? -128 : t == DType::u8 ? 0 : t == DType::s16 ? -32768 : -2147483648.0;
+  const double high = t == DType::s8 ? 127 : t == DType::u8 ? 255 : t == DType::s16 ? 32767 : 2147483647.0;
   if (std::isnan(x)) return 0;
   return std::min(std::max(std::nearbyint(x), low), high);
 }
@@ -79,6 +79,8 @@ inline double load_element(const void* base, int64_t i, DType t) {
       return static_cast<const int8_t*>(base)[i];
     case DType::u8:
       return static_cast<const uint8_t*>(base)[i];
+    case DType::s16:
+      return static_cast<const int16_t*>(base)[i];
     case DType::s32:
       return static_cast<const int32_t*>(base)[i];
   }
@@ -102,6 +104,9 @@ inline void store_element(void* base, int64_t i, DType t, double x) {
       break;
     case DType::u8:
       static_cast<uint8_t*>(base)[i] = uint8_t(x);
+      break;
+    case DType::s16:
+      static_cast<int16_t*>(base)[i] = int16_t(x);
       break;
     case DType::s32:
       static_cast<int32_t*>(base)[i] = int32_t(x);

@@ -179,6 +179,40 @@ TEST_CASE("neighbours taken apart and put together: few channels, small groups")
   }
 }
 
+TEST_CASE("factors widened: bf16 and f16 to f32, bytes to s16") {
+  for (const char* name : {"haswell_avx2", "zen3", "skylake_avx512"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* dtype : {"bf16", "f16", "s8", "u8"}) {
+      for (const char* size : {"\"m\": 8, \"n\": 8, \"k\": 2", "\"m\": 13, \"n\": 37, \"k\": 41", "\"m\": 67, \"n\": 21, \"k\": 127"})
+        add_preset(programs, "matmul", dtype, size);
+      add_preset(programs, "conv2d", dtype,
+                 "\"n\": 2, \"h\": 9, \"w\": 7, \"ci\": 11, \"co\": 19, \"r\": 3, \"s\": 3, \"stride\": 1, \"pad\": 1");
+      add_preset(programs, "conv2d", dtype,
+                 "\"n\": 1, \"h\": 11, \"w\": 8, \"ci\": 10, \"co\": 9, \"r\": 1, \"s\": 3, \"stride\": 2, \"pad\": 1, "
+                 "\"layout\": \"NCHW\"");
+    }
+    const std::vector<Problem> products = test::make_problems(programs);
+    KernelBatch batch;
+    int widened = 0;
+    for (size_t i = 0; i < products.size(); ++i) {
+      const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 200, 4});
+      const auto wide = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+        const auto& extended = c.program->extended;
+        return extended &&
+               std::any_of(extended->tensors.begin(), extended->tensors.end(), [](const ir::Tensor& t) { return t.widens >= 0; });
+      });
+      if (wide == plans.end()) continue;  // better off as they are
+      ++widened;
+      batch.add(products[i], profile, *wide, "widened");
+    }
+    CHECK(widened >= 16);
+    CHECK(batch.mentioning("vi_dpwssd(") >= 6);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -47,6 +47,8 @@ INLINE vf vf_load_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_loadu_
 INLINE vf vf_bcast_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_set1_epi16((short)*p)); }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
+//@ vi_load_s16
+INLINE vi vi_load_s16(const int16_t* p) { return (vi)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)); }
 //@ vi_load_u8
 INLINE vi vi_load_u8(const uint8_t* p) { return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
 
@@ -94,6 +96,8 @@ INLINE __m128i narrow_s16(vi v) {
   const __m256i packed = _mm256_packs_epi32((__m256i)v, (__m256i)v);
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 }
+//@ vi_store_s16
+INLINE void vi_store_s16(int16_t* p, vi v) { _mm_storeu_si128((__m128i*)p, narrow_s16(v)); }
 //@ vi_store_s8
 INLINE void vi_store_s8(int8_t* p, vi v) {
   const __m128i h = narrow_s16(v);
@@ -117,16 +121,19 @@ INLINE __m256i gather_bits(const void* p, int64_t stride, __m256i m, __m256i oth
   const __m128i b = _mm256_mask_i64gather_epi32(_mm256_extracti128_si256(other, 1), high, low, _mm256_extracti128_si256(m, 1), 4);
   return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
 }
+//@ every_other
+/// Lanes 0, 2, 4, 6 of a and 1, 3, 5, 7 of b, by one shuffle.
+INLINE __m256i every_other(__m256i a, __m256i b) {
+  return _mm256_permutevar8x32_epi32(_mm256_blend_epi32(a, b, 0xaa), _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0));
+}
 //@ gather_all
 /// A full gather; strides 0, 1 and 2 known at compile time need none. Stride 2 reads p[0 … 14], nothing beyond.
 INLINE __m256i gather_all(const void* p, int64_t stride) {
   const int32_t* q = (const int32_t*)p;
   if (__builtin_constant_p(stride) && stride == 0) return _mm256_set1_epi32(*q);
   if (__builtin_constant_p(stride) && stride == 1) return _mm256_loadu_si256((const __m256i*)q);
-  if (__builtin_constant_p(stride) && stride == 2) {
-    const vi a = (vi)_mm256_loadu_si256((const __m256i*)q), b = (vi)_mm256_loadu_si256((const __m256i*)(q + 7));
-    return (__m256i)__builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
-  }
+  if (__builtin_constant_p(stride) && stride == 2)
+    return every_other(_mm256_loadu_si256((const __m256i*)q), _mm256_loadu_si256((const __m256i*)(q + 7)));
   return gather_bits(p, stride, _mm256_set1_epi32(-1), _mm256_setzero_si256());
 }
 //@ gather_n
@@ -135,11 +142,23 @@ INLINE __m256i gather_n(const void* p, int64_t stride, int n) {
   if (__builtin_constant_p(stride) && stride == 2) {
     const int* q = (const int*)p;
     const int words = n < 1 ? 0 : 2 * n - 1;
-    const vi a = (vi)_mm256_maskload_epi32(q, (__m256i)lanes_in(0, words));
-    const vi b = words > 7 ? (vi)_mm256_maskload_epi32(q + 7, (__m256i)lanes_in(0, words - 7)) : vi_set(0);
-    return (__m256i)__builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+    const __m256i a = _mm256_maskload_epi32(q, (__m256i)lanes_in(0, words));
+    return every_other(a, words > 7 ? _mm256_maskload_epi32(q + 7, (__m256i)lanes_in(0, words - 7)) : _mm256_setzero_si256());
   }
   return gather_bits(p, stride, (__m256i)lanes_in(0, n), _mm256_setzero_si256());
+}
+//@ gather_range
+/// Lanes lo to hi - 1 of a gather, `other` elsewhere. Stride 2 known at compile time reads p[2 lo … 2 hi − 2], nothing beyond.
+INLINE __m256i gather_range(const void* p, int64_t stride, int lo, int hi, __m256i other) {
+  const __m256i m = (__m256i)lanes_in(lo, hi);
+  if (__builtin_constant_p(stride) && stride == 2) {
+    const int* q = (const int*)p;
+    const int first = 2 * clamp_lanes(lo), last = 2 * clamp_lanes(hi) - 1;
+    const __m256i a = _mm256_maskload_epi32(q, (__m256i)lanes_in(first, last));
+    const __m256i b = _mm256_maskload_epi32(q + 7, (__m256i)lanes_in(first - 7, last - 7));
+    return _mm256_blendv_epi8(other, every_other(a, b), m);
+  }
+  return gather_bits(p, stride, m, other);
 }
 //@ vf_gather_f32
 INLINE vf vf_gather_f32(const float* p, int64_t stride) { return (vf)gather_all(p, stride); }
@@ -147,7 +166,7 @@ INLINE vf vf_gather_f32(const float* p, int64_t stride) { return (vf)gather_all(
 INLINE vf vf_gather_f32_n(const float* p, int64_t stride, int n) { return (vf)gather_n(p, stride, n); }
 //@ vf_gather_f32_range
 INLINE vf vf_gather_f32_range(const float* p, int64_t stride, int lo, int hi, float fill) {
-  return (vf)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vf_set(fill));
+  return (vf)gather_range(p, stride, lo, hi, (__m256i)vf_set(fill));
 }
 //@ vi_gather_s32
 INLINE vi vi_gather_s32(const int32_t* p, int64_t stride) { return (vi)gather_all(p, stride); }
@@ -155,7 +174,7 @@ INLINE vi vi_gather_s32(const int32_t* p, int64_t stride) { return (vi)gather_al
 INLINE vi vi_gather_s32_n(const int32_t* p, int64_t stride, int n) { return (vi)gather_n(p, stride, n); }
 //@ vi_gather_s32_range
 INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, int32_t fill) {
-  return (vi)gather_bits(p, stride, (__m256i)lanes_in(lo, hi), (__m256i)vi_set(fill));
+  return (vi)gather_range(p, stride, lo, hi, (__m256i)vi_set(fill));
 }
 
 //@ vf_fma
@@ -208,6 +227,17 @@ INLINE V fold(V v, Op op) {
   return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
 }
 
+//@ vi_dpwssd
+INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
+  vi products = (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#if !defined(__clang__)
+  // GCC would gather the products of many steps before it adds any, and spill them
+  __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));
+  return acc;
+#else
+  return acc + products;
+#endif
+}
 //@ dot_words
 /// acc + the sums of products of the even and of the odd bytes, widened to 16 bits: no intermediate can overflow.
 INLINE vi dot_words(vi acc, __m256i a_even, __m256i a_odd, __m256i b_even, __m256i b_odd) {

@@ -67,6 +67,8 @@ INLINE vi vi_load_s32_range(const int32_t* p, int lo, int hi, int32_t fill) {
 }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)); }
+//@ vi_load_s16
+INLINE vi vi_load_s16(const int16_t* p) { return (vi)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i*)p)); }
 //@ vi_load_s8_n
 INLINE vi vi_load_s8_n(const int8_t* p, int n) { return (vi)_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask_n(n), p)); }
 //@ vi_load_s8_range
@@ -195,6 +197,8 @@ INLINE void vi_store_s32(int32_t* p, vi v) { _mm512_storeu_si512(p, (__m512i)v);
 INLINE void vi_store_s32_n(int32_t* p, vi v, int n) { _mm512_mask_storeu_epi32(p, mask_n(n), (__m512i)v); }
 //@ vi_store_s8
 INLINE void vi_store_s8(int8_t* p, vi v) { _mm_storeu_si128((__m128i*)p, _mm512_cvtsepi32_epi8((__m512i)v)); }
+//@ vi_store_s16
+INLINE void vi_store_s16(int16_t* p, vi v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtsepi32_epi16((__m512i)v)); }
 //@ vi_store_s8_n
 INLINE void vi_store_s8_n(int8_t* p, vi v, int n) { _mm_mask_storeu_epi8(p, mask_n(n), _mm512_cvtsepi32_epi8((__m512i)v)); }
 //@ narrow_u8
@@ -375,6 +379,17 @@ INLINE __m512i odd_signed(vi v) { return _mm512_srai_epi16((__m512i)v, 8); }
 INLINE __m512i even_unsigned(vi v) { return _mm512_and_si512((__m512i)v, _mm512_set1_epi16(255)); }
 //@ odd_unsigned
 INLINE __m512i odd_unsigned(vi v) { return _mm512_srli_epi16((__m512i)v, 8); }
+//@ vi_dpwssd
+INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
+  vi products = (vi)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#if !defined(__clang__)
+  // GCC would gather the products of many steps before it adds any, and spill them
+  __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));
+  return acc;
+#else
+  return acc + products;
+#endif
+}
 //@ vi_dpbusd ? avx512vnni
 INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
 #if defined(__AVX512VNNI__) && !defined(__clang__)

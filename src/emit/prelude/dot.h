@@ -22,6 +22,12 @@ INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
   acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
   return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
 }
+//@ vi_dpwssd
+/// acc + the sum of 2 products of signed 16-bit numbers, modulo 2^32.
+INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
+  const vu low = (vu)((vi)((vu)a << 16) >> 16) * (vu)((vi)((vu)b << 16) >> 16);
+  return (vi)((vu)acc + low + (vu)(a >> 16) * (vu)(b >> 16));
+}
 //@ vi_dpbusd
 /// acc + the sum of 4 products of bytes, a unsigned and b signed; exact modulo 2^32.
 INLINE vi vi_dpbusd(vi acc, vi a, vi b) {

@@ -234,6 +234,37 @@ INLINE vi vi_gather_u8_range(const uint8_t* p, int64_t stride, int lo, int hi, i
   return vi_select(lanes_in(lo, hi), vi_load_u8(t), vi_set(fill));
 }
 
+//@ vi_load_s16_n
+INLINE vi vi_load_s16_n(const int16_t* p, int n) {
+  int16_t t[kLanes];
+  read_lanes(t, p, 0, n);
+  return vi_load_s16(t);
+}
+//@ vi_load_s16_range
+INLINE vi vi_load_s16_range(const int16_t* p, int lo, int hi, int32_t fill) {
+  int16_t t[kLanes];
+  read_lanes(t, p, lo, hi);
+  return vi_select(lanes_in(lo, hi), vi_load_s16(t), vi_set(fill));
+}
+//@ vi_gather_s16
+INLINE vi vi_gather_s16(const int16_t* p, int64_t stride) {
+  int16_t t[kLanes];
+  read_strided(t, p, stride, 0, kLanes);
+  return vi_load_s16(t);
+}
+//@ vi_gather_s16_n
+INLINE vi vi_gather_s16_n(const int16_t* p, int64_t stride, int n) {
+  int16_t t[kLanes] = {};
+  read_strided(t, p, stride, 0, n);
+  return vi_load_s16(t);
+}
+//@ vi_gather_s16_range
+INLINE vi vi_gather_s16_range(const int16_t* p, int64_t stride, int lo, int hi, int32_t fill) {
+  int16_t t[kLanes] = {};
+  read_strided(t, p, stride, lo, hi);
+  return vi_select(lanes_in(lo, hi), vi_load_s16(t), vi_set(fill));
+}
+
 //@ vf_bcast_f32
 INLINE vf vf_bcast_f32(const float* p) { return vf_set(*p); }
 //@ vf_bcast_bf16
@@ -242,5 +273,7 @@ INLINE vf vf_bcast_bf16(const uint16_t* p) { return (vf)vi_set((int32_t)((uint32
 INLINE vi vi_bcast_s32(const int32_t* p) { return vi_set(*p); }
 //@ vi_bcast_s8
 INLINE vi vi_bcast_s8(const int8_t* p) { return vi_set(*p); }
+//@ vi_bcast_s16
+INLINE vi vi_bcast_s16(const int16_t* p) { return vi_set(*p); }
 //@ vi_bcast_u8
 INLINE vi vi_bcast_u8(const uint8_t* p) { return vi_set(*p); }

@@ -108,6 +108,21 @@ INLINE void vi_scatter_u8_n(uint8_t* p, int64_t stride, vi v, int n) {
   write_strided(p, stride, t, n);
 }
 
+//@ vi_store_s16_n
+INLINE void vi_store_s16_n(int16_t* p, vi v, int n) {
+  int16_t t[kLanes];
+  vi_store_s16(t, v);
+  write_lanes(p, t, n);
+}
+//@ vi_scatter_s16
+INLINE void vi_scatter_s16(int16_t* p, int64_t stride, vi v) { vi_scatter_s16_n(p, stride, v, kLanes); }
+//@ vi_scatter_s16_n
+INLINE void vi_scatter_s16_n(int16_t* p, int64_t stride, vi v, int n) {
+  int16_t t[kLanes];
+  vi_store_s16(t, v);
+  write_strided(p, stride, t, n);
+}
+
 //@ vf_store_s32
 INLINE void vf_store_s32(int32_t* p, vf v) { vi_store_s32(p, vi_from_vf_rne(v)); }
 //@ vf_store_s32_n

@@ -33,6 +33,8 @@ INLINE uint8x8_t load_bytes(const void* p) {
 }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return (vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_bytes(p))))); }
+//@ vi_load_s16
+INLINE vi vi_load_s16(const int16_t* p) { return (vi)vmovl_s16(vld1_s16(p)); }
 //@ vi_load_u8
 INLINE vi vi_load_u8(const uint8_t* p) { return (vi)vmovl_u16(vget_low_u16(vmovl_u8(load_bytes(p)))); }
 
@@ -59,6 +61,8 @@ INLINE vf vf_round_bf16(vf v) { return (vf)(bits_bf16(v) & 0xffff0000u); }
 INLINE void vf_store_f16(uint16_t* p, vf v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v))); }
 //@ vf_round_f16
 INLINE vf vf_round_f16(vf v) { return (vf)vcvt_f32_f16(vcvt_f16_f32((float32x4_t)v)); }
+//@ vi_store_s16
+INLINE void vi_store_s16(int16_t* p, vi v) { vst1_s16(p, vqmovn_s32((int32x4_t)v)); }
 //@ store_bytes
 INLINE void store_bytes(void* p, uint8x8_t v) {
   const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(v), 0);

@@ -26,6 +26,8 @@ INLINE V load_as(const void* p) {
 typedef uint16_t v4u16 __attribute__((vector_size(8)));
 //@ v4s8
 typedef int8_t v4s8 __attribute__((vector_size(4)));
+//@ v4s16
+typedef int16_t v4s16 __attribute__((vector_size(8)));
 //@ v4u8
 typedef uint8_t v4u8 __attribute__((vector_size(4)));
 
@@ -49,6 +51,8 @@ INLINE vf vf_load_f16(const uint16_t* p) { return widen_f16(__builtin_convertvec
 INLINE vf vf_bcast_f16(const uint16_t* p) { return widen_f16((vu)vi_set(*p)); }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return __builtin_convertvector(load_as<v4s8>(p), vi); }
+//@ vi_load_s16
+INLINE vi vi_load_s16(const int16_t* p) { return __builtin_convertvector(load_as<v4s16>(p), vi); }
 //@ vi_load_u8
 INLINE vi vi_load_u8(const uint8_t* p) { return __builtin_convertvector(load_as<v4u8>(p), vi); }
 
@@ -94,6 +98,11 @@ INLINE vf vf_round_f16(vf v) { return widen_f16(narrow_f16(v)); }
 INLINE void vi_store_s8(int8_t* p, vi v) {
   const v4s8 b = __builtin_convertvector(vi_min(vi_max(v, vi_set(-128)), vi_set(127)), v4s8);
   __builtin_memcpy(p, &b, sizeof b);
+}
+//@ vi_store_s16
+INLINE void vi_store_s16(int16_t* p, vi v) {
+  const v4s16 h = __builtin_convertvector(vi_min(vi_max(v, vi_set(-32768)), vi_set(32767)), v4s16);
+  __builtin_memcpy(p, &h, sizeof h);
 }
 //@ vi_store_u8
 INLINE void vi_store_u8(uint8_t* p, vi v) {

@@ -103,12 +103,13 @@ static void check_horizontal(vf v, vi w) {
 }
 
 template <class A, class B>
-int32_t dot4(int32_t acc, int32_t a, int32_t b) {
-  A x[4];
-  B y[4];
+int32_t dot(int32_t acc, int32_t a, int32_t b) {
+  constexpr int n = 4 / sizeof(A);
+  A x[n];
+  B y[n];
   std::memcpy(x, &a, 4), std::memcpy(y, &b, 4);
   int64_t sum = acc;
-  for (int k = 0; k < 4; ++k) sum += static_cast<int64_t>(x[k]) * y[k];
+  for (int k = 0; k < n; ++k) sum += static_cast<int64_t>(x[k]) * y[k];
   return static_cast<int32_t>(static_cast<uint64_t>(sum));
 }
 static float bf16_product(float acc, uint16_t a, uint16_t b) { return std::fma(Bf16::decode(a), Bf16::decode(b), acc); }
@@ -117,9 +118,10 @@ static void check_dots(vi acc, vi a, vi b) {
   const uint32_t r = random_bits();
   if (r % 4 == 0) a = extreme[r / 4 % 4];
   if (r % 8 < 2) b = extreme[r / 16 % 4];
-  EACH_LANE("dpbusd", vi_dpbusd(acc, a, b), (dot4<uint8_t, int8_t>(acc[i], a[i], b[i])))
-  EACH_LANE("dpbssd", vi_dpbssd(acc, a, b), (dot4<int8_t, int8_t>(acc[i], a[i], b[i])))
-  EACH_LANE("dpbuud", vi_dpbuud(acc, a, b), (dot4<uint8_t, uint8_t>(acc[i], a[i], b[i])))
+  EACH_LANE("dpwssd", vi_dpwssd(acc, a, b), (dot<int16_t, int16_t>(acc[i], a[i], b[i])))
+  EACH_LANE("dpbusd", vi_dpbusd(acc, a, b), (dot<uint8_t, int8_t>(acc[i], a[i], b[i])))
+  EACH_LANE("dpbssd", vi_dpbssd(acc, a, b), (dot<int8_t, int8_t>(acc[i], a[i], b[i])))
+  EACH_LANE("dpbuud", vi_dpbuud(acc, a, b), (dot<uint8_t, uint8_t>(acc[i], a[i], b[i])))
   vi x, y;  // normal numbers of moderate size: no subnormal appears
   vf sum;
   for (int i = 0; i < kLanes; ++i) {

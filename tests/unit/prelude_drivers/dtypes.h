@@ -1,5 +1,7 @@
 // Element types of the vector primitives: what a stored word means, and what a value is stored as, one at a time.
 #pragma once
+#include <limits>
+
 #include "checks.h"
 
 struct F32 {
@@ -48,7 +50,7 @@ struct Integer {
   using Value = int32_t;
   static Value decode(Word w) { return w; }
   static Word encode(int32_t v) {
-    constexpr int64_t low = sizeof(W) == 4 ? INT32_MIN : W(-1) < 0 ? -128 : 0, high = sizeof(W) == 4 ? INT32_MAX : W(-1) < 0 ? 127 : 255;
+    constexpr int64_t low = std::numeric_limits<W>::min(), high = std::numeric_limits<W>::max();
     return static_cast<Word>(v < low ? low : v > high ? high : v);
   }
   static Word encode(float v) {
@@ -57,6 +59,9 @@ struct Integer {
 };
 struct S32 : Integer<int32_t> {
   static constexpr const char* name = "s32";
+};
+struct S16 : Integer<int16_t> {
+  static constexpr const char* name = "s16";
 };
 struct S8 : Integer<int8_t> {
   static constexpr const char* name = "s8";

@@ -109,6 +109,7 @@ BY_TYPE(vf, F32, f32)
 BY_TYPE(vf, Bf16, bf16)
 BY_TYPE(vf, F16, f16)
 BY_TYPE(vi, S32, s32)
+BY_TYPE(vi, S16, s16)
 BY_TYPE(vi, S8, s8)
 BY_TYPE(vi, U8, u8)
 

@@ -93,6 +93,7 @@ int main() {
   CHECK_STORES(vf, Bf16, bf16)
   CHECK_STORES(vf, F16, f16)
   CHECK_STORES(vi, S32, s32)
+  CHECK_STORES(vi, S16, s16)
   CHECK_STORES(vi, S8, s8)
   CHECK_STORES(vi, U8, u8)
   CHECK_STORES(vf, S32, s32)

@@ -1,0 +1,111 @@
+#include "rtile/widen.h"
+
+#include <algorithm>
+
+#include "rtile/atoms.h"
+#include "rtile/layout.h"
+#include "rtile/nest_facts.h"
+#include "rtile/relayout.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+/// Readings of an element from which a copy can pay.
+constexpr int64_t kWorthwhile = 8;
+
+class Widening {
+ public:
+  Widening(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile)
+      : given_(program), extended_(std::make_shared<ir::TensorProgram>(program)), nests_(nests), profile_(profile) {
+    reads_.assign(program.tensors.size(), 0);
+    for (const Nest& n : nests)
+      for (const Operand& o : collect_operands(n)) ++reads_[size_t(o.access.tensor)];
+  }
+
+  std::optional<Rewritten> run() {
+    bool any = false;
+    for (size_t i = 0; i < nests_.size(); ++i) {
+      const auto product = contraction(nests_[i]);
+      if (!product) continue;
+      const ir::Access x = *product->x, y = *product->y;
+      const auto dtype = multiplied(nests_[i], x, y);
+      if (!dtype) continue;
+      const bool square = x.tensor == y.tensor && x.index == y.index;
+      for (const ir::Access& a : square ? std::vector{x} : std::vector{x, y}) {
+        if (given_[a.tensor].dtype == *dtype || !gains(nests_[i], a)) continue;
+        if (packable(nests_[i], a))
+          widen_constant(nests_[i], a, *dtype);
+        else
+          copy_before(i++, a, a.index.size() - 1, *dtype, *extended_, nests_);
+        any = true;
+      }
+    }
+    if (!any) return {};
+    return Rewritten{std::move(extended_), std::move(nests_)};
+  }
+
+ private:
+  const ir::TensorProgram& given_;
+  std::shared_ptr<ir::TensorProgram> extended_;
+  std::vector<Nest> nests_;
+  const hw::Profile& profile_;
+  std::vector<int> reads_;  ///< operands of nests, per tensor
+
+  /// An instruction of many products that takes a vector factor of this type.
+  bool has_atom(DType b) const {
+    return std::any_of(profile_.atoms.begin(), profile_.atoms.end(), [&](const hw::Atom& atom) {
+      const AtomRow* row = find_atom_row(atom.name);
+      return row && row->form != AtomForm::vector && atom.b == b;
+    });
+  }
+
+  /// The type in which these factors are best multiplied; nothing: as they are.
+  std::optional<DType> multiplied(const Nest& nest, const ir::Access& x, const ir::Access& y) const {
+    const DType tx = given_[x.tensor].dtype, ty = given_[y.tensor].dtype, sum = given_[nest.inner[0].tensor].dtype;
+    if (is_float(tx) != is_float(ty) || is_float(tx) != is_float(sum)) return {};
+    const bool packed = packable(nest, x) || packable(nest, y);
+    if (is_float(tx)) return packed && tx == ty && has_atom(tx) ? std::optional<DType>() : DType::f32;
+    if (size_of(tx) != 1 || size_of(ty) != 1 || !packed || has_atom(DType::s8) || has_atom(DType::u8)) return {};
+    return has_atom(DType::s16) ? std::optional(DType::s16) : std::nullopt;
+  }
+
+  bool uses(const ir::Access& a, size_t axis) const {
+    return std::any_of(a.index.begin(), a.index.end(), [&](const ir::Index& i) { return i.uses(int(axis)); });
+  }
+
+  /// Is each element read often enough?
+  bool gains(const Nest& nest, const ir::Access& a) const {
+    if (a.index.empty()) return false;
+    int64_t reuse = 1;
+    for (size_t i = 0; i < nest.axes.size(); ++i)
+      if (!uses(a, i) && !nest.axes[i].reduced) reuse *= nest.axes[i].extent;
+    return reuse >= kWorthwhile;
+  }
+
+  /// Will every plan prepack it? (Planner::add_forms)
+  bool packable(const Nest& nest, const ir::Access& a) const {
+    if (!given_[a.tensor].constant || reads_[size_t(a.tensor)] != 1 || !is_affine(a.index)) return false;
+    if (!guarded_dims(given_, a, nest.full_extents()).empty()) return false;
+    bool by_reduced = false, by_output = false;
+    for (size_t i = 0; i < nest.axes.size(); ++i)
+      if (uses(a, i)) (nest.axes[i].reduced ? by_reduced : by_output) = true;
+    return by_reduced && by_output;
+  }
+
+  void widen_constant(Nest& nest, const ir::Access& a, DType dtype) {
+    ir::Tensor wide = given_[a.tensor];
+    wide.name = unused_name(*extended_, wide.name + "_" + std::string(to_string(dtype)));
+    wide.dtype = dtype, wide.kind = ir::TensorKind::intermediate, wide.widens = a.tensor;
+    replace_reads(nest, a, {int(extended_->tensors.size()), a.index, a.out_of_bounds});
+    extended_->tensors.push_back(std::move(wide));
+  }
+};
+
+}  // namespace
+
+std::optional<Rewritten> widen(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile) {
+  return Widening(program, nests, profile).run();
+}
+
+}  // namespace rgen::rtile
