@@ -76,8 +76,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
   for (size_t i = 0; i < p.levels.size(); ++i) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
     const MemoryLevel& level = p.levels[i];
-    const double transfer =
-        (level.streaming_ns(t.read_bytes, t.stream_bytes, w.workers) + t.write_bytes / level.write_gbs(w.workers)) / 1e3;
+    const double transfer = p.transfer_ns(i, t.read_bytes, t.write_bytes, t.stream_bytes, w.workers) / 1e3;
     const double first_misses = (t.runs / kMissesInFlight + t.waits) * level.latency_ns / 1e3;
     e.level_us.push_back(transfer + first_misses);
     o.transfer(transfer, first_misses, level);

@@ -31,6 +31,12 @@ double MemoryLevel::streaming_ns(double read_bytes, double streamed_bytes, int s
   return moved + (read_bytes - both) / read_gbs(sharers) + (streamed_bytes > both ? (streamed_bytes - both) / gbs(stream) : 0);
 }
 
+double Profile::transfer_ns(size_t level, double read_bytes, double written_bytes, double streamed_bytes, int sharers) const {
+  const MemoryLevel& m = levels[level];
+  const double reads = m.streaming_ns(read_bytes, streamed_bytes, sharers), writes = written_bytes / m.write_gbs(sharers);
+  return level == 0 ? std::max(reads, writes) : reads + writes;
+}
+
 bool Profile::has(std::string_view isa_feature) const { return std::find(isa.begin(), isa.end(), isa_feature) != isa.end(); }
 
 const MemoryLevel& Profile::level(std::string_view level_name) const {

@@ -86,6 +86,9 @@ struct Profile {
   std::string json;  ///< the canonical document (sorted keys), of which `hash` is the content hash
   std::string hash;  ///< 16 hex digits
 
+  /// Of what a level (0: the nearest) gives to, takes from and passes by the one before it, ns: the nearest reads and writes at once, by
+  /// ports of their own (on Zen 4 a load a cycle, a store every two), others by turns.
+  double transfer_ns(size_t level, double read_bytes, double written_bytes, double streamed_bytes, int sharers) const;
   bool has(std::string_view isa_feature) const;
   /// Full-width loads that take as long.
   double broadcast_loads() const { return broadcasts > 0 ? load_ports / broadcasts : 1; }

@@ -207,7 +207,7 @@ class Constructor {
       const hw::MemoryLevel& level = profile_.levels[l];
       // a cache fetches the lines that are written; past it they may stream to memory
       const bool cache = l + 1 < profile_.levels.size();
-      const double ns = level.streaming_ns(read, cache ? 0 : written, workers) + (cache ? written / level.write_gbs(workers) : 0);
+      const double ns = profile_.transfer_ns(l, read, cache ? written : 0, cache ? 0 : written, workers);
       const double us = (l == home ? residence_.missing : 1) * ns / workers / 1e3;
       if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
     }

@@ -219,6 +219,7 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
   }
   // one stretch per row; rows less than a line apart share their lines and form one stretch
   double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
+  double reach = 0;  // from the first to the last of them
   auto walk = o.walks.begin();
   for (size_t d = o.shape.size(); d-- > 0;) {
     int64_t span = 1, points = 1;
@@ -226,10 +227,14 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
       span += walk->coef * (extents[walk->axis] - 1), points *= extents[walk->axis];
     const double touched = double(skips ? std::min(span, points) : span);
     const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
-    if (rows == 1 && apart - stretch < line_bytes)
+    if (rows == 1 && apart - stretch < line_bytes) {
       stretch += double(span - 1) * stride;
-    else
+    } else if (reach > stride && touched > 1) {  // a fused axis leaves its dimension: rows of several places are the same
+      rows *= std::min(touched, 1 + double(span - 1) * stride / reach);
+    } else {
       rows *= touched;
+      if (touched > 1) reach = double(span) * stride;
+    }
     stride *= double(o.shape[d]);
   }
   // a stretch that is no multiple of a line touches half a line more on average

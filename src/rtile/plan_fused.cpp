@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "rtile/layout.h"
 
@@ -16,9 +17,11 @@ constexpr double kBetweenNests = 40;   ///< cycles that a nest waits for the las
 constexpr double kUnderWay = 4096;     ///< bytes that memory still delivers or takes while the next nest computes: 64 lines
 constexpr double kBufferShare = 0.25;  ///< of the second cache, for buffers that others stream past
 
-/// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does.
-double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std::vector<int>& axes, const std::vector<Blocking>& shared) {
+/// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does; of those that it only writes, a share.
+double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std::vector<int>& axes, const std::vector<Blocking>& shared,
+                  double of_results = 1) {
   std::map<int, std::vector<bool>> walked;  // tensor → shared axes along which it is
+  std::set<int> read;
   for (int t : tensors_in_memory(nest)) walked.try_emplace(t, axes.size(), false);
   const auto see = [&](int tensor, const std::vector<ir::Index>& index) {
     const auto at = walked.find(tensor);
@@ -29,11 +32,11 @@ double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std:
   };
   nest.for_each_statement([&](const Statement& s) {
     see(s.tensor, s.index);
-    ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index); });
+    ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index), read.insert(a.tensor); });
   });
   double sum = 0;
   for (const auto& [tensor, along] : walked) {
-    double bytes = tensor_bytes(program[tensor]);
+    double bytes = tensor_bytes(program[tensor]) * (read.contains(tensor) ? 1 : of_results);
     for (size_t k = 0; k < axes.size(); ++k)
       if (along[k]) bytes /= double(shared[k].blocks);
     sum += bytes;
@@ -104,13 +107,13 @@ class FusedPlanner {
   }
   /// A few, and as many as the nearest cache holds.
   std::vector<int64_t> few_rows() const {
-    std::vector<int64_t> sizes{1, 4, 16};
+    std::vector<int64_t> sizes{1, 4, 8, 16};
     double row_bytes = 1;
     std::vector<Blocking> ones;
     for (size_t k = 0; k < g_.shared.size(); ++k) ones.emplace_back(g_.shared_axis(k).extent, 1, 1);
     for (size_t n = 0; n < g_.nests.size(); ++n) row_bytes = std::max(row_bytes, tile_bytes(c_.program, g_.nests[n], axes_[n], ones));
     const auto rows = int64_t(kNearShare * double(c_.profile.levels[0].capacity_bytes) / row_bytes);
-    if (rows > 16) sizes.push_back(rows);
+    if (rows > 1) sizes.push_back(rows);
     return sizes;
   }
 
@@ -189,8 +192,8 @@ class FusedPlanner {
       for (int axis : axes_[n])
         for (const ir::Index& i : o.access.index)
           if (i.uses(axis)) c.prepackable[size_t(o.access.tensor)] = false;
-    // what an earlier nest of the tile read or wrote is still near
-    const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared), kNearShare);
+    // what an earlier nest of the tile read or wrote is still near; of the results that come between, on average half are there by then
+    const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared, 0.5), kNearShare);
     for (size_t t = 0; t < touched.size(); ++t)
       if (touched[t]) c.home[t] = std::min(c.home[t], near);
     for (const Ahead& x : ahead) {

@@ -155,6 +155,23 @@ TEST_CASE("rows between those of a strided walk are not fetched") {
   CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false, true) == 32 * 64 * 4);
 }
 
+TEST_CASE("rows of a window that a fused axis walks past the end of its dimension count once") {
+  // X[r, x, c], x over rows and columns of 5 at once: what a depthwise layer of 7 x 1 places reads
+  constexpr int64_t columns = 5, channels = 100, some = 16;
+  Operand o;
+  o.element_bytes = 4, o.shape = {40, columns, channels}, o.dim_coef = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  o.walks = rtile::walks_of(o.dim_coef);
+  for (int64_t places : {1, 3, 5, 7, 20, 100})
+    for (int64_t rows : {1, 2, 7}) {
+      std::set<int64_t> read;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t x = 0; x < places; ++x) read.insert(r * columns + x);
+      INFO(places << " places, " << rows << " rows");
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{rows, places, some}, int(line), false) ==
+            doctest::Approx(double(read.size()) * line));
+    }
+}
+
 TEST_CASE("the footprint of a packed operand is its elements'") {
   for (uint32_t seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);

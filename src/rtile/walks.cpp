@@ -1,0 +1,146 @@
+#include "rtile/walks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rgen::rtile {
+
+namespace {
+
+constexpr int64_t kGapBytes = 2048;  ///< of the steps that prefetchers follow (Intel 2023, Optimization Reference Manual, §E.2.5)
+
+/// Prefetchers follow so many rows that are walked by turns, and hold so much ahead of them, all together: what a turn takes beyond it is a
+/// stretch again. Column sums of 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes, measured on Zen 4.
+constexpr double kFollowed = 16, kAheadBytes = 4096;
+/// Walks that skip lines, be it one in two, get from memory what misses bring that are under way at once: 8 to 10 GB/s of 31, for pieces
+/// of 64 to 2048 bytes and gaps as long or longer, on Zen 4. From the last cache they get all.
+constexpr double kSkipping = 2;
+double slow_share(double bytes) { return bytes < Stretch::kPanel ? std::min(1.0, Stretch::kRampBytes / bytes) : 0; }
+
+void distinct(std::vector<int64_t>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+}  // namespace
+
+int64_t Walks::covered_by(size_t loop) const {
+  const size_t a = size_t(plan_.loops[loop].axis);
+  int64_t within = axes_[a].covered;
+  for (size_t outer = 0; outer < loop; ++outer)
+    if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * step_unit(a));
+  return within;
+}
+
+Stretch Walks::stretch(size_t i) const {
+  const auto& o = facts_.operands[i];
+  if (placed(i, Placement::prepack)) return {};  // panels follow one another
+  // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
+  std::vector<int64_t> covered(n_, 1);
+  for (size_t a = 0; a < n_; ++a) {
+    covered[a] = reduced(a) ? nest_.axes[a].extent : plan_.tile[a].size();
+    for (const Loop& l : plan_.loops)
+      if (reduced(a) && size_t(l.axis) == a) covered[a] = std::min(covered[a], l.step);
+  }
+  // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
+  double span = 1, touched = 1;
+  const double gap = double(kGapBytes / o.element_bytes);
+  const auto follows = [&](double step) { return step <= span + gap; };
+  const auto extend = [&](size_t a, int64_t extent) {
+    const double step = double(std::abs(o.coef[a]));
+    if (step == 0 || extent <= 1 || !follows(step) || step * double(extent - 1) + 1 <= span) return;
+    span += step * double(extent - 1);
+    touched = std::min(span, touched * double(extent));
+  };
+  for (size_t round = 0; round < 2; ++round)
+    for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
+  double rows = 1;  // walked by turns
+  for (size_t a = 0; a < n_; ++a)
+    if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
+  const double turn = std::max(64.0, touched * o.element_bytes);
+  if (rows > kFollowed) return {turn, slow_share(turn), 1, turn};
+  for (size_t l = plan_.loops.size(); l-- > 0;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (o.coef[a] == 0) continue;
+    if (!follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * step_unit(a)))) break;  // the next iteration jumps
+    extend(a, covered_by(l));
+  }
+  const double whole = std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);
+  const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
+  const double slow = std::max(slow_share(whole), rows > 1 ? slow_share(turn) * ahead : 0);
+  int64_t closest = 0;  // elements from one that is touched to the next
+  for (const int64_t c : o.coef)
+    if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
+  const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
+  const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
+  return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, rows > 1 ? turn : whole};
+}
+
+double Walks::slow_rows(size_t i) const {
+  constexpr double kFew = 5, kRow = 0.5, kShort = 256;
+  const auto& o = facts_.operands[i];
+  double rows = 1, bytes = o.element_bytes;
+  for (size_t a = 0; a < n_; ++a) {
+    if (o.coef[a] == 0) continue;
+    if (reduced(a))
+      bytes *= o.coef[a] == 1 ? double(nest_.axes[a].extent) : 1;
+    else
+      rows *= double(plan_.tile[a].size());
+  }
+  return std::clamp(kRow * (rows - kFew), 0.0, kSkipping) * std::min(1.0, kShort / bytes);
+}
+
+std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
+  const auto& o = facts_.operands[i];
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  std::vector<int64_t> lines{0};
+  if (o.is_store || !o.inner || placed(i, Placement::prepack)) return lines;
+  for (size_t a = 0; a < n_; ++a) {
+    const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
+    const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
+    if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024 || (reduced(a) && !steps)) continue;
+    const size_t before = lines.size();
+    for (int64_t k = 1; k < size; ++k)
+      for (size_t l = 0; l < before; ++l) lines.push_back(lines[l] + k * stride);
+    distinct(lines);
+  }
+  return lines;
+}
+
+bool Walks::goes_on(size_t i) const {
+  const auto& coef = placed_coef(i);
+  const auto near = [&](size_t a) { return std::abs(coef[a]) * facts_.operands[i].element_bytes <= kGapBytes; };
+  for (size_t a = 0; a < n_; ++a)
+    if (reduced(a) && axes_[a].trips > 1 && coef[a] != 0) return near(a);
+  for (size_t l = plan_.loops.size(); l-- > 0;)
+    if (const size_t a = size_t(plan_.loops[l].axis); coef[a] != 0) return near(a);
+  return false;
+}
+
+bool Walks::apart(const std::vector<int64_t>& lines) const {
+  const int64_t line = c_.profile.levels[0].line_bytes;
+  const auto gap = [&](int64_t a, int64_t b) { return b - a > 2 * line; };
+  return lines.back() - lines.front() > 8 * line && std::adjacent_find(lines.begin(), lines.end(), gap) != lines.end();
+}
+
+double Walks::conflict_bytes(std::vector<int64_t> lines) const {
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (lines.size() <= 1 || l1.ways <= 0) return 0;
+  const int64_t way = l1.capacity_bytes / l1.ways;
+  double steps = 1;
+  for (size_t a = 0; a < n_; ++a)
+    if (reduced(a)) steps *= axes_[a].trips;
+  const double count = double(lines.size());
+  for (int64_t& l : lines) l = l % way / l1.line_bytes;
+  distinct(lines);
+  if (count / double(lines.size()) + 2 <= l1.ways) return 0;
+  return count * steps * counts_.calls * l1.line_bytes;
+}
+
+const std::vector<int64_t>& Walks::placed_coef(size_t i) const {
+  const auto& o = facts_.operands[i];
+  return placed(i, Placement::box) && !o.box_coef.empty() ? o.box_coef : o.coef;
+}
+
+}  // namespace rgen::rtile

@@ -1,0 +1,82 @@
+// How a plan walks its operands through a CPU's memory: what prefetchers follow, rows by turns, lines that share a cache's sets.
+#pragma once
+#include "rtile/traffic.h"
+
+namespace rgen::rtile {
+
+/// From the tile outwards through the loops.
+struct Stretch {
+  static constexpr double kPanel = 65536;     ///< bytes that count as no jump at all
+  static constexpr double kRampBytes = 2048;  ///< that come from memory at half the rate, until the prefetchers are far enough ahead
+  double bytes = kPanel;                      ///< touched before a jump
+  double slow = 0;                            ///< what is added to their time where they come from memory, 1 at half the rate
+  double turns = 1;                           ///< rows that are walked by turns
+  double piece = kPanel;                      ///< bytes of one before the next one's turn, or before a jump
+};
+
+class Walks {
+ public:
+  /// They live as long as this. Pre: the plan's operands are placed.
+  Walks(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts)
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts) {}
+
+  Stretch stretch(size_t operand) const;
+
+  /// Rows that pass by are asked for, each line ahead of its use; but short ones of which a tile reads many by turns are not followed on
+  /// their way to it (of 256 bytes, a product of 2 columns: 2 to 4 rows 0.9 to 1.0 ms, 7 rows 1.5, 8 rows 1.9, 9 rows 2.2; Zen 4).
+  double slow_rows(size_t operand) const;
+
+  /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of
+  /// its reduction: of a window that slides, one row is new.
+  std::vector<int64_t> body_lines(size_t operand, bool steps = true) const;
+  /// The innermost walk goes by steps that prefetchers follow; other walks lose nothing where there are too many for them (7 rows of 3 to
+  /// 16 places each, more than 2 KiB from place to place, 2.9 to 3.2 ms; Zen 4).
+  bool goes_on(size_t operand) const;
+  /// Rows side by side, neither one after the other nor next to each other.
+  bool apart(const std::vector<int64_t>& lines) const;
+  /// The lines of a body come back at the next steps; where too many of them fall into the same sets of the first-level cache, they are
+  /// fetched again at every step.
+  double conflict_bytes(std::vector<int64_t> lines) const;
+
+  /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
+  /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
+  /// and together where they are neighbours that soon are complete. Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7
+  /// and 1.4 times as long as one after the other, pieces of 64 to 512 bytes of every row before the next piece 3 to 6 times (Zen 4).
+  double slow_stores(const NestFacts::OperandFacts& o) const;
+
+  /// The share of its lines that a map's result, in a cache, waits for because its rows fall into few sets of the first-level cache: rows
+  /// by turns, of which more come between two pieces of one than a set has ways, lose what was fetched behind the first piece, and stores
+  /// under way to one set come one after the other. Transpositions into rows of 1024, 2048 and 3072 bytes from one whole column of the
+  /// result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as along rows of 16 columns, of two lines 2.3, 2
+  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
+  double waiting_stores(const NestFacts::OperandFacts& o) const;
+
+  /// How much longer lines take that are streamed to rows by turns: to k of them k times as long, up to 8 (a map of 4096 × 3072 on Zen 4:
+  /// 5.3, 6.2, 7, 8.7 and 10 to 14 ms for 1, 2, 3, 4 and more rows), by vectors that are whole lines. Of narrower ones, where a line may
+  /// leave before its second half is there, it is the short pieces that cost: a copy of 4096 rows of 4 KiB takes 0.9 ms row by row, by two
+  /// rows in turn 1.3, and by four, pieces of 64, 128 and 256 bytes, 4.6, 3.7 and 2.0 (Zen 3).
+  double streamed_pieces(size_t operand, const Stretch& s) const;
+
+  bool placed(size_t operand, Placement p) const { return operand < facts_.reads && plan_.operands[operand].placement == p; }
+  /// Elements between neighbours along each axis, where the plan puts the operand.
+  const std::vector<int64_t>& placed_coef(size_t operand) const;
+
+ private:
+  const Nest& nest_;
+  const NestFacts& facts_;
+  const NestPlan& plan_;
+  const PlanContext& c_;
+  const size_t n_;
+  const TileCounts& counts_;
+  const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
+
+  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+  /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
+  int64_t covered_by(size_t loop) const;
+  /// Elements of a step of 1 of a loop over the axis.
+  int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
+  /// Of a line that prefetchers do not ask for: stores of a tile come together, others as many as a core looks ahead.
+  double unfollowed_store() const;
+};
+
+}  // namespace rgen::rtile

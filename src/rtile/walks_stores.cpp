@@ -1,0 +1,87 @@
+// Walks of results: stores that are waited for, and streamed ones.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "rtile/walks.h"
+
+namespace rgen::rtile {
+
+double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
+  std::vector<size_t> closest;  // its axes
+  for (size_t a = 0; a < n_; ++a)
+    if (o.coef[a] != 0 && nest_.axes[a].extent > 1) closest.push_back(a);
+  std::sort(closest.begin(), closest.end(), [&](size_t a, size_t b) { return std::abs(o.coef[a]) < std::abs(o.coef[b]); });
+  int64_t run = 1;                        // elements without a gap
+  std::vector<int64_t> covered(n_, 1);    // by them
+  int64_t rows = 1, from_row_to_row = 0;  // runs of a tile
+  const auto extend = [&](size_t a, int64_t extent) {
+    if (std::abs(o.coef[a]) * covered[a] > run) return false;
+    run += std::abs(o.coef[a]) * std::max<int64_t>(0, extent - covered[a]);
+    covered[a] = std::max(covered[a], extent);
+    return true;
+  };
+  for (size_t a : closest)
+    if (const int64_t size = plan_.tile[a].size(); !extend(a, size) && size > 1) {
+      if (rows == 1) from_row_to_row = std::abs(o.coef[a]);
+      rows *= size;
+    }
+  for (size_t l = plan_.loops.size(); l-- > 0;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (o.coef[a] == 0) continue;
+    if (covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * step_unit(a))) break;  // a row of the next ones
+    if (!extend(a, covered_by(l))) break;
+  }
+  const double bytes = double(run) * o.element_bytes, in_order = Stretch::kRampBytes / 2;
+  const bool neighbours = rows > 1 && from_row_to_row <= run;
+  const double apart = neighbours ? std::clamp((bytes * double(rows) - in_order) / Stretch::kRampBytes, 0.0, 1.0) : 1;
+  return unfollowed_store() * std::min(1.0, in_order / bytes) * apart;
+}
+
+double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
+  constexpr double kUnderWay = 16, kAtOnce = 2, kInTurn = 6;  // stores; to one set
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (l1.ways <= 0 || facts_.products > 0) return 0;
+  const int64_t way = l1.capacity_bytes / l1.ways;
+  int64_t apart = way, piece = o.element_bytes;
+  double between = 1;  // rows from one piece of a row to the next
+  const auto across = [&](size_t a) { return std::abs(o.coef[a]) * o.element_bytes >= l1.line_bytes; };
+  for (size_t a = 0; a < n_; ++a) {
+    if (o.coef[a] == 0 || nest_.axes[a].extent == 1) continue;
+    if (across(a))
+      between *= double(plan_.tile[a].size()), apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
+    else
+      piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
+  }
+  bool goes_on = false;
+  for (size_t l = plan_.loops.size(); l-- > 0 && !goes_on;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (o.coef[a] == 0) continue;
+    const int64_t covered = covered_by(l), step = plan_.loops[l].step * step_unit(a);
+    if (across(a))
+      between *= double(ceil_div(covered, step));
+    else
+      goes_on = covered > step;
+  }
+  if (!goes_on) return 0;
+  const double sets = double(std::min(way / l1.line_bytes, way / apart)), ways = double(l1.ways);
+  const double lost = std::clamp((between / sets - ways) / (ways / 2), 0.0, 1.0);
+  const double in_turn = std::clamp((kUnderWay / sets - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
+  const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
+  return cached * lost * in_turn / double(ceil_div(piece, l1.line_bytes));
+}
+
+double Walks::unfollowed_store() const {
+  constexpr double kWindow = 256, kMisses = 24;  // instructions; stores under way
+  const hw::MemoryLevel& memory = c_.profile.levels.back();
+  const double under_way = std::clamp(std::max(counts_.points, kWindow / (1.5 * counts_.steps + 2)), 1.0, kMisses);
+  return std::max(0.0, memory.latency_ns / under_way * memory.write_gbs(1) / memory.line_bytes - 1);
+}
+
+double Walks::streamed_pieces(size_t i, const Stretch& s) const {
+  constexpr double kStreamedTurns = 8, kWhole = 512, kMost = 4, kTwoRows = 1.4;
+  if (plan_.lanes * facts_.operands[i].element_bytes >= c_.profile.levels[0].line_bytes) return std::min(s.turns, kStreamedTurns);
+  return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, kMost);
+}
+
+}  // namespace rgen::rtile
