@@ -96,7 +96,8 @@ class Traffic {
           if (memory && o.is_store) bytes *= 1 + walks_.slow_stores(o);
           const bool window = !o.is_store && plan_.operands[i].slides >= 0, asked = window || passes_by(i);  // for each line
           const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, stretches[i].bytes / kOverlapped);
-          if (!asked) t.runs += alone * bytes / stretches[i].bytes;
+          // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
+          if (!asked || (window && !memory)) t.runs += alone * bytes / stretches[i].bytes;
           const double slow = window ? std::min(2.0, 2 * stretches[i].slow) : asked ? walks_.slow_rows(i) : stretches[i].slow;
           if (memory && !o.is_store) bytes *= 1 + slow;
           if (memory && side_by_side[i]) bytes *= kReadTurns;
