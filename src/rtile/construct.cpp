@@ -228,7 +228,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     for (Candidate& c : forms.emplace_back(program, r.program, profile, options, planned).run(r.nests)) all.push_back(std::move(c));
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
   };
-  // wider factors need more registers and more of the first-level cache.
+  // wider factors need more registers and more of the first-level cache
   const auto add_if_fits = [&](const Rewritten& r) {
     try {
       add(r);

@@ -10,18 +10,11 @@ namespace rgen::rtile {
 
 namespace {
 
-class Traffic {
+class Traffic : Walks {
  public:
   Traffic(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts,
           std::vector<hw::LevelTraffic>& into)
-      : nest_(nest),
-        facts_(facts),
-        plan_(plan),
-        c_(context),
-        n_(nest.axes.size()),
-        counts_(counts),
-        walks_(nest, facts, plan, context, counts),
-        into_(into) {}
+      : Walks(nest, facts, plan, context, counts), into_(into) {}
 
   /// Streams beyond the first-level cache.
   void run() {
@@ -57,11 +50,11 @@ class Traffic {
     double pages = 0;                                   // that one unrolled body walks on in at once
     for (size_t i = 0; i < n_operands; ++i) {
       if (!leaves(i, 0)) continue;
-      stretches[i] = walks_.stretch(i);
-      const std::vector<int64_t> lines = walks_.body_lines(i);
-      conflicts[i] = walks_.conflict_bytes(lines);
-      if (i < facts_.reads && !placed(i, Placement::prepack) && walks_.goes_on(i)) pages += pages_of(lines);
-      side_by_side[i] = facts_.products == 0 && walks_.apart(walks_.body_lines(i, false));
+      stretches[i] = stretch(i);
+      const std::vector<int64_t> lines = body_lines(i);
+      conflicts[i] = conflict_bytes(lines);
+      if (i < facts_.reads && !placed(i, Placement::prepack) && goes_on(i)) pages += pages_of(lines);
+      side_by_side[i] = facts_.products == 0 && apart(body_lines(i, false));
       if (side_by_side[i] && c_.missing == 1 && !leaves(i, 1))
         by_turns[i] = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
     }
@@ -86,26 +79,29 @@ class Traffic {
           if (l >= depth) continue;
           const bool slides = fits && l + 1 == depth && !o.is_store && each(l)[i] < bytes * trips[l];
           reusing = reusing && !used;
-          if (!reusing) bytes = slides ? sliding(i, covered(l), covered(depth), loops[l].axis, capacity) : bytes * trips[l];
+          if (slides && !reusing)
+            bytes = sliding(i, covered(l), covered(depth), loops[l].axis, total[depth], bytes, each(l)[i], capacity);
+          else if (!reusing)
+            bytes *= trips[l];
         }
         const bool memory = inner + 2 == levels.size();
         if (memory && o.is_store && plan_.stream) {  // nothing waits for a line that is written whole
-          bytes *= walks_.streamed_pieces(i, stretches[i]);
+          bytes *= streamed_pieces(i, stretches[i]);
         } else {
           if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-          if (memory && o.is_store) bytes *= 1 + walks_.slow_stores(o);
+          if (memory && o.is_store) bytes *= 1 + slow_stores(o);
           const bool window = !o.is_store && plan_.operands[i].slides >= 0, asked = window || passes_by(i);  // for each line
           const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, stretches[i].bytes / kOverlapped);
           // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
           if (!asked || (window && !memory)) t.runs += alone * bytes / stretches[i].bytes;
-          const double slow = window ? std::min(2.0, 2 * stretches[i].slow) : asked ? walks_.slow_rows(i) : stretches[i].slow;
+          const double slow = window ? std::min(2.0, 2 * stretches[i].slow) : asked ? slow_rows(i) : stretches[i].slow;
           if (memory && !o.is_store) bytes *= 1 + slow;
           if (memory && side_by_side[i]) bytes *= kReadTurns;
         }
         if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
         if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;
         come += bytes, concentrated += bytes * uses;
-        if (inner == 0 && o.is_store) t.waits += bytes / levels[0].line_bytes * walks_.waiting_stores(o);
+        if (inner == 0 && o.is_store) t.waits += bytes / levels[0].line_bytes * waiting_stores(o);
         if (o.is_store) {
           // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
           if (plan_.stream)
@@ -126,18 +122,8 @@ class Traffic {
   }
 
  private:
-  const Nest& nest_;
-  const NestFacts& facts_;
-  const NestPlan& plan_;
-  const PlanContext& c_;
-  const size_t n_;
-  const TileCounts& counts_;
-  const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
   const double chunks_ = counts_.chunks;
-  const Walks walks_;
   std::vector<hw::LevelTraffic>& into_;
-
-  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
 
   /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.
   std::vector<Loop> all_loops() const {
@@ -161,9 +147,11 @@ class Traffic {
     return sum;
   }
 
-  /// Of an operand of whose bytes the iterations of a loop along `axis` read some in common: those that the cache still holds from the
-  /// iterations before come once. A window over rows of which an iteration takes a piece finds none of them in the next ones.
-  double sliding(size_t operand, std::span<const int64_t> around, std::span<const int64_t> within, int axis, double capacity) const {
+  /// Of an operand of whose bytes the iterations of a loop along `axis` read some in common, `bytes` each and `together` all: those that
+  /// the cache still holds from the iterations before come once. A window over rows of which an iteration takes a piece finds none of them
+  /// in the next ones. `around`, `within`: what the loop and one iteration cover; `occupied`: by all operands in one.
+  double sliding(size_t operand, std::span<const int64_t> around, std::span<const int64_t> within, int axis, double occupied, double bytes,
+                 double together, double capacity) const {
     const size_t a = size_t(axis);
     std::vector<int64_t> extents(within.begin(), within.end());
     std::vector<double> each(facts_.operands.size());
@@ -171,17 +159,13 @@ class Traffic {
       extents[a] = std::min(around[a], int64_t(iterations) * within[a]);
       return footprint(extents, each);
     };
-    const double all = double(around[a]) / double(within[a]), one = of(1), first = each[operand], next = of(2) - one;
-    const double held = std::clamp(1 + std::floor((capacity - one) / std::max(1.0, next)), 1.0, std::max(1.0, std::floor(all) - 1));
+    const double all = double(around[a]) / double(within[a]), next = of(2) - occupied;
+    const double held = std::clamp(1 + std::floor((capacity - occupied) / std::max(1.0, next)), 1.0, std::max(1.0, std::floor(all) - 1));
     of(held);
     const double before = each[operand];
     of(held + 1);
-    const double fresh = each[operand] - before;
-    of(std::ceil(all));
-    return std::clamp(before + (all - held) * fresh, each[operand], std::max(all * first, each[operand]));
+    return std::clamp(before + (all - held) * (each[operand] - before), together, std::max(all * bytes, together));
   }
-
-  bool placed(size_t operand, Placement p) const { return walks_.placed(operand, p); }
 
   bool passes_by(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].passes_by; }
 
@@ -199,7 +183,7 @@ class Traffic {
       if (!o.inner || placed(i, Placement::prepack)) continue;
       double ways = 0;
       for (size_t a = 0; a < n_; ++a) {
-        const int64_t stride = std::abs(walks_.placed_coef(i)[a]) * o.element_bytes;
+        const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
         if (stride < level.line_bytes || covered[a] <= 1) continue;
         const int64_t places = way / std::gcd(stride, way);
         ways = std::max(ways, std::ceil(double(covered[a]) / double(places)));

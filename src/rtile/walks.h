@@ -14,9 +14,10 @@ struct Stretch {
   double piece = kPanel;                      ///< bytes of one before the next one's turn, or before a jump
 };
 
+/// Of one plan, for those who count what it does. What it is made of lives as long as this.
 class Walks {
  public:
-  /// They live as long as this. Pre: the plan's operands are placed.
+  /// Pre: the plan's operands are placed.
   Walks(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts)
       : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts) {}
 
@@ -61,7 +62,7 @@ class Walks {
   /// Elements between neighbours along each axis, where the plan puts the operand.
   const std::vector<int64_t>& placed_coef(size_t operand) const;
 
- private:
+ protected:
   const Nest& nest_;
   const NestFacts& facts_;
   const NestPlan& plan_;
@@ -71,6 +72,8 @@ class Walks {
   const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+
+ private:
   /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
   int64_t covered_by(size_t loop) const;
   /// Elements of a step of 1 of a loop over the axis.
