@@ -264,7 +264,7 @@ INLINE vf quotient(vf a, vf b) {
   return vf_fma(vf_fma(-q, b, a), r, q);
 }
 //@ scale_by_power
-INLINE vf scale_by_power(vf p, vf n) { return (vf)_mm512_scalef_ps((__m512)p, (__m512)n); }
+INLINE vf scale_by_power(vf p, vf shifted) { return (vf)_mm512_scalef_ps((__m512)p, (__m512)(shifted - vf_set(integer_shift))); }
 //@ vf_exp
 /// exp(x) = 2^n T exp(r) for x = n ln 2 + r: n is x / ln 2 in sixteenths, |r| <= ln 2 / 32, and T = 2^(n mod 1) is one of a register's 16
 /// floats, chosen by the last bits of the sum that rounds. exp(r) is 1 + r + r^2 P(r) (relative error 2^-29). Where the result overflows
@@ -277,7 +277,7 @@ INLINE vf vf_exp(vf x) {
   const vf r = (vf)_mm512_range_ps((__m512)a.r, _mm512_set1_ps(0.0625f), 2);  // the smaller of the two, with r's sign
   const vf t = (vf)_mm512_permutexvar_ps((__m512i)a.sum, powers);
   const vf q = vf_fma(vf_fma(vf_set(0x1.55560ep-3f), r, vf_set(0x1.00021ep-1f)), r * r, r);
-  return scale_by_power(vf_fma(t, q, t), a.n);
+  return (vf)_mm512_scalef_ps((__m512)vf_fma(t, q, t), (__m512)a.n);
 }
 //@ vf_erf
 /// |x| lies in one of 16 pieces, 17/64 wide, by the last bits of the sum that rounds; there erf is c0 + f P(f), with f the distance from a

@@ -25,12 +25,15 @@ INLINE vf fma_residual(vf a, vf b, vf c) { return vf_fma(a, b, c); }
 /// a / b within one ulp, for b and a / b far from the ends of the exponent range.
 INLINE vf quotient(vf a, vf b) { return a / b; }
 
+//@ integer_shift
+/// Added to x, |x| <= 2^21, it rounds to an integer n, and the sum's last bits are those of n + 254.
+constexpr float integer_shift = 0x1.8p23f + 254;
 //@ scale_by_power
-/// p * 2^n, rounded once, for 0.5 <= p <= 2 and integers -160 <= n <= 160.
-INLINE vf scale_by_power(vf p, vf n) {
-  const vi k = __builtin_convertvector(n, vi), half = k >> 1;
-  const vf partial = (vf)((vi)p + (half << 23));  // normal, so that only the last product can overflow or lose bits
-  return partial * (vf)((k - half + 127) << 23);
+/// p * 2^n, rounded once, for 0.5 <= p <= 2 and integers -160 <= n <= 160; `shifted`: n + integer_shift. A NaN p stays.
+INLINE vf scale_by_power(vf p, vf shifted) {
+  const vi twice = (vi)shifted << 22, exponents = vi_set(INT32_MIN >> 8);  // two powers of two, whose exponents are halves of n
+  const vf smaller = (vf)(twice & exponents), larger = (vf)((twice + vi_set(1 << 22)) & exponents);
+  return p * smaller * larger;  // the first is normal, so that only the last can overflow or lose bits
 }
 //@ reduced_argument
 struct reduced_argument {
@@ -47,14 +50,14 @@ INLINE reduced_argument reduce_by_ln2(vf x, vf shift) {
 //@ exp_unclamped
 /// exp(x) for -104 <= x <= 89: x = n ln 2 + r with |r| <= ln 2 / 2, and 1 + r + r^2 P(r) for exp(r) (relative error 2^-28.2).
 INLINE vf exp_unclamped(vf x) {
-  const reduced_argument a = reduce_by_ln2(x, vf_set(0x1.8p23f));  // n: an integer
+  const reduced_argument a = reduce_by_ln2(x, vf_set(integer_shift));
   const vf r = a.r;
   vf p = vf_fma(vf_set(0x1.6a4960p-10f), r, vf_set(0x1.1239a0p-7f));
   p = vf_fma(p, r, vf_set(0x1.5558b4p-5f));
   p = vf_fma(p, r, vf_set(0x1.555492p-3f));
   p = vf_fma(p, r, vf_set(0x1.fffffcp-2f));
   p = vf_fma(p, r * r, r) + vf_set(1.f);
-  return scale_by_power(p, a.n);
+  return scale_by_power(p, a.sum);
 }
 //@ vf_exp
 INLINE vf vf_exp(vf x) { return exp_unclamped(vf_clamp(x, -104.f, 89.f)); }
@@ -179,9 +182,8 @@ INLINE log2_high_low log2_extended(vf x) {
 //@ exp2_unclamped
 /// 2^(a + b) for |a| <= 160 and b small.
 INLINE vf exp2_unclamped(vf a, vf b) {
-  const vf shift = vf_set(0x1.8p23f);
-  const vf n = (a + shift) - shift;
-  return scale_by_power(exp2_minus_1((a - n) + b) + vf_set(1.f), n);
+  const vf shifted = a + vf_set(integer_shift), n = shifted - vf_set(integer_shift);
+  return scale_by_power(exp2_minus_1((a - n) + b) + vf_set(1.f), shifted);
 }
 //@ vf_pow
 /// C's pow: 1 for x = 1 or y = 0, NaN for negative finite x and fractional y, signed results for odd integers y.
