@@ -61,7 +61,6 @@ struct NestContext {
   std::vector<Location> accumulator;   ///< per inner statement: where partial sums wait between chunks (chunked reductions)
   std::string prefix;                  ///< of procedure names
   std::optional<rtile::Contraction> contraction = {};
-  bool transcendental = false;  ///< an epilogue of such functions follows the reduction
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.

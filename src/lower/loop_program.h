@@ -124,7 +124,7 @@ struct Proc {
   std::string name, comment;
   std::vector<int> params;  ///< variables
   Body body;
-  bool apart = false;  ///< not to be inlined: a compiler would keep the constants of its epilogue in registers around its loops
+  bool apart = false;  ///< not to be inlined
 };
 
 struct Region {

@@ -106,10 +106,7 @@ class ProgramLowering {
 
   NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix) {
     NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
-    const auto functions = rtile::nest_facts(program_, nest).outer_functions;
     c.contraction = rtile::contraction(nest);
-    c.transcendental = nest.has_reduction() &&
-                       std::any_of(functions.begin(), functions.end(), [](const auto& f) { return rtile::transcendental(f.name); });
     for (const rtile::Statement& s : nest.inner) {
       Location at;
       if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, s);

@@ -185,7 +185,7 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   p.body = Tile(context, params, variant).emit();
-  p.apart = context.transcendental;
+  p.apart = context.plan.apart;
   return p;
 }
 

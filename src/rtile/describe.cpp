@@ -67,6 +67,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
+  if (p.stream) j["streamed"] = true;
   json parallel = json::array();
   for (const Parallel& x : p.parallel) parallel.push_back({{"axis", n.axes[size_t(x.axis)].name}, {"parts", x.parts}});
   j["parallel"] = std::move(parallel);
@@ -172,6 +173,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       for (int a : p.reduce_order)
         if (p.taps_along(a)) o << "; " << n.axes[size_t(a)].name << " without padding";
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
+      if (p.store_transpose_axis >= 0) o << "; stored along " << n.axes[size_t(p.store_transpose_axis)].name;
+      if (p.stream) o << "; streamed past the caches";
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed || x.ahead > 0)
           o << "; " << program[x.access.tensor].name << ' '

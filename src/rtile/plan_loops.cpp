@@ -315,7 +315,17 @@ bool Planner::streams(const NestPlan& p) const {
   return false;
 }
 
+bool Planner::apart(const NestPlan& p) const {
+  if (!nest_.has_reduction()) return false;
+  const auto& epilogue = facts_.outer_functions;
+  if (std::any_of(epilogue.begin(), epilogue.end(), [](const NestFacts::Function& f) { return transcendental(f.name); })) return true;
+  bool loops = false;  // a tile without is short, and needs its accumulators once
+  for (size_t a = 0; a < nest_.axes.size(); ++a) loops |= reduced(int(a)) && p.tile[a].hi * p.tile[a].unit < extent(int(a));
+  return contraction_ && loops && registers_needed(nest_, facts_, p) + int(epilogue.size()) > c_.profile.vector_registers;
+}
+
 void Planner::finish(NestPlan p) {
+  p.apart = apart(p);
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);

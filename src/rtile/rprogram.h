@@ -157,6 +157,8 @@ struct NestPlan {
   int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
   int64_t store_neighbours = 0;  ///< > 0: ... which has so many places side by side (Operand::neighbours): vectors are interleaved
   bool stream = false;           ///< f32 results go past the caches: they would leave them before anyone reads them
+  bool apart = false;            ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
+                                 ///< ones, would take registers from the accumulators
   bool guarded = false;          ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
   hw::Estimate estimate;
