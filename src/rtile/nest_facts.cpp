@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "rtile/layout.h"
 #include "rtile/residence.h"
@@ -219,7 +220,8 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
   }
   // one stretch per row; rows less than a line apart share their lines and form one stretch
   double stretch = o.element_bytes, rows = 1, stride = o.element_bytes;
-  double reach = 0;  // from the first to the last of them
+  double reach = 0;             // from the first to the last of them
+  int64_t places = line_bytes;  // all rows begin at multiples of it
   auto walk = o.walks.begin();
   for (size_t d = o.shape.size(); d-- > 0;) {
     int64_t span = 1, points = 1;
@@ -227,7 +229,9 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
       span += walk->coef * (extents[walk->axis] - 1), points *= extents[walk->axis];
     const double touched = double(skips ? std::min(span, points) : span);
     const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
-    if (rows == 1 && apart - stretch < line_bytes) {
+    const bool within = rows == 1 && apart - stretch < line_bytes;
+    if ((!within || span == 1) && o.shape[d] > 1) places = std::gcd(places, int64_t(stride));
+    if (within) {
       stretch += double(span - 1) * stride;
     } else if (reach > stride && touched > 1) {  // a fused axis leaves its dimension: rows of several places are the same
       rows *= std::min(touched, 1 + double(span - 1) * stride / reach);
@@ -237,9 +241,12 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
     }
     stride *= double(o.shape[d]);
   }
-  // a stretch that is no multiple of a line touches half a line more on average
-  const double lines = std::max(1.0, stretch / line_bytes + (stretch > line_bytes && int64_t(stretch) % line_bytes != 0 ? 0.5 : 0));
-  return rows * lines * line_bytes;
+  // a GPU's next tile runs at once and shares its lines: half a line more where the end is ragged; elsewhere what a stretch touches on
+  // average that begins at any multiple of `places` in a line, its own length among them
+  if (skips)
+    return rows *
+           std::max(double(line_bytes), stretch + (int64_t(stretch) % line_bytes != 0 && stretch > line_bytes ? 0.5 * line_bytes : 0));
+  return rows * (stretch + double(line_bytes - std::gcd(places, int64_t(stretch))));
 }
 
 int64_t shared_bytes(const NestPlan& plan) { return plan.form == AtomForm::warp ? plan.tile[size_t(plan.vec)].hi * kFragmentTile * 4 : 0; }

@@ -54,8 +54,9 @@ struct Contraction {
 /// Nothing if the nest's one inner statement is no such sum.
 std::optional<Contraction> contraction(const Nest& nest);
 
-/// Bytes of an operand touched while the axes cover `extents`, in whole lines; `packed`: laid out in the tile's order; `skips`: what a
-/// strided walk steps over is not fetched (a CPU's prefetchers do).
+/// Bytes of an operand touched while the axes cover `extents`, in whole lines, on average over all places of such a box in the tensor;
+/// `packed`: laid out in the tile's order; `skips`: on a GPU, where neighbouring tiles run at once and share lines, and what a strided walk
+/// steps over is not fetched (a CPU's prefetchers do).
 double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed, bool skips = false);
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.

@@ -84,13 +84,15 @@ std::set<int64_t> touched(const Box& box) {
   return elements;
 }
 
-/// Bytes of the lines of all stretches: neighbours less than a line apart are one; half a line more where the end is ragged.
-double bytes_of_stretches(const std::set<int64_t>& elements, int64_t element_bytes) {
-  double sum = 0;
+/// Bytes of the lines that all stretches touch where each begins at the best place in a line, and at the worst. Neighbours less than a line
+/// apart are one stretch.
+std::pair<double, double> bytes_of_stretches(const std::set<int64_t>& elements, int64_t element_bytes) {
+  std::pair<double, double> sum{0, 0};
   int64_t first = *elements.begin() * element_bytes, end = first;
   const auto finish = [&] {
     const int64_t bytes = end - first;
-    sum += std::max<double>(double(line), double(bytes) + (bytes > line && bytes % line != 0 ? double(line) / 2 : 0));
+    sum.first += double((bytes + line - 1) / line * line);
+    sum.second += double((bytes + 2 * line - 2) / line * line);
   };
   for (int64_t e : elements) {
     if (e * element_bytes - end >= line) finish(), first = e * element_bytes;
@@ -98,6 +100,11 @@ double bytes_of_stretches(const std::set<int64_t>& elements, int64_t element_byt
   }
   finish();
   return sum;
+}
+
+void require_between(double bytes, std::pair<double, double> of) {
+  REQUIRE(bytes >= doctest::Approx(of.first));
+  REQUIRE(bytes <= doctest::Approx(of.second));
 }
 
 }  // namespace
@@ -112,7 +119,7 @@ TEST_CASE("the footprint of a dense box is that of its stretches; with gaps it i
     const double bytes = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
     REQUIRE(bytes >= double(int64_t(elements.size()) * box.operand.element_bytes));
     if (dense) {
-      REQUIRE(bytes == doctest::Approx(bytes_of_stretches(elements, box.operand.element_bytes)));
+      require_between(bytes, bytes_of_stretches(elements, box.operand.element_bytes));
       continue;
     }
     // with gaps: everything between the smallest and the largest index of each dimension
@@ -130,21 +137,41 @@ TEST_CASE("the footprint of a dense box is that of its stretches; with gaps it i
       for (size_t d = 0; d < strides.size(); ++d) at += strides[d] * x[d];
       whole.insert(at);
     });
-    REQUIRE(bytes == doctest::Approx(bytes_of_stretches(whole, box.operand.element_bytes)));
+    require_between(bytes, bytes_of_stretches(whole, box.operand.element_bytes));
   }
 }
 
-TEST_CASE("a walk that skips rows touches at least its elements, a dense one the whole box") {
+TEST_CASE("a walk that skips rows touches at least its elements, at most the whole box") {
   for (uint32_t seed = 1; seed <= 4000; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const bool dense = seed % 2 == 0;
-    const Box box = random_box(random, dense);
+    const Box box = random_box(random, seed % 2 == 0);
     const double whole = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
     const double some = rtile::footprint_bytes(box.operand, box.extents, int(line), false, true);
     REQUIRE(some >= double(int64_t(touched(box).size()) * box.operand.element_bytes));
-    if (dense) REQUIRE(some == whole);
+    REQUIRE(some <= whole);
   }
+}
+
+TEST_CASE("pieces of rows touch as many lines as they do on average over all their places") {
+  Operand o;
+  o.element_bytes = 4, o.dim_coef = {{1, 0}, {0, 1}};
+  o.walks = rtile::walks_of(o.dim_coef);
+  for (int64_t channels : {499, 100, 40, 48, 64, 96})
+    for (int64_t some : {8, 16, 24, 32}) {
+      o.shape = {32 * 16, channels}, o.coef = {channels, 1};
+      double lines = 0, pieces = 0;
+      for (int64_t row = 0; row < o.shape[0]; ++row)
+        for (int64_t at = 0; at + some <= channels; at += some, ++pieces) {
+          const int64_t begin = 4 * (row * channels + at);
+          lines += double((begin + 4 * some - 1) / line - begin / line + 1);
+        }
+      INFO(channels << " channels by " << some);
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{1, some}, int(line), false) ==
+            doctest::Approx(lines / pieces * line).epsilon(0.01));
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{8, some}, int(line), false) ==
+            doctest::Approx(8 * lines / pieces * line).epsilon(0.01));
+    }
 }
 
 TEST_CASE("rows between those of a strided walk are not fetched") {
@@ -157,7 +184,7 @@ TEST_CASE("rows between those of a strided walk are not fetched") {
 
 TEST_CASE("rows of a window that a fused axis walks past the end of its dimension count once") {
   // X[r, x, c], x over rows and columns of 5 at once: what a depthwise layer of 7 x 1 places reads
-  constexpr int64_t columns = 5, channels = 100, some = 16;
+  constexpr int64_t columns = 5, channels = 112, some = 16;
   Operand o;
   o.element_bytes = 4, o.shape = {40, columns, channels}, o.dim_coef = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
   o.walks = rtile::walks_of(o.dim_coef);
