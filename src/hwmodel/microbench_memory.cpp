@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
@@ -219,22 +220,24 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
     return row;
   };
   // other guests of a machine take a bandwidth away for longer than one figure takes: each is measured again at other times
-  for (int round = 0; round < 3; ++round)
+  std::vector<double> multiplying(memory + 1, std::numeric_limits<double>::infinity());
+  for (int round = 0; round < 3; ++round) {
     for (int sharers : sharer_counts(team.size()))
       for (size_t i = 0; i <= memory && !budget.spent(); ++i) add_best(levels[i].rows, measured(i, sharers));
-  // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
-  const double compute = probe.multiplying_ns(probe.inside(0, 1));
-  for (size_t i = 1; i <= memory && !budget.spent(); ++i)
-    if (!levels[i].rows.empty())
-      levels[i].overlap = std::clamp(
-          (probe.multiplying_ns(i == memory ? probe.inside(i, 1) : std::min(probe.inside(i, 1), 4 * caches[i - 1].bytes)) - compute) *
-              levels[i].rows[0].read_gbs,
-          0.0, 1.0);
+    for (size_t i = 0; i <= memory && !budget.spent(); ++i) {
+      const int64_t bytes = i == 0 || i == memory ? probe.inside(i, 1) : std::min(probe.inside(i, 1), 4 * caches[i - 1].bytes);
+      multiplying[i] = std::min(multiplying[i], probe.multiplying_ns(bytes));
+    }
+  }
   for (LevelFigures& level : levels) {
     std::sort(level.rows.begin(), level.rows.end(),
               [](const LevelFigures::Row& a, const LevelFigures::Row& b) { return a.sharers < b.sharers; });
     for (size_t r = level.rows.size(); r-- > 1;) raise(level.rows[r - 1], level.rows[r]);  // who shares with fewer gets no less
   }
+  // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
+  for (size_t i = 1; i <= memory; ++i)
+    if (!levels[i].rows.empty() && std::isfinite(multiplying[i]))
+      levels[i].overlap = std::clamp((multiplying[i] - multiplying[0]) * levels[i].rows[0].read_gbs, 0.0, 1.0);
   return levels;
 }
 

@@ -58,8 +58,8 @@ Stretch Walks::stretch(size_t i) const {
   double rows = 1;  // walked by turns
   for (size_t a = 0; a < n_; ++a)
     if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
-  const double turn = std::max(64.0, touched * o.element_bytes);
-  if (rows > kFollowed) return {turn, slow_share(turn), 1, turn};
+  const double piece = touched * o.element_bytes, turn = std::max(64.0, piece);
+  if (rows > kFollowed) return {turn, slow_share(turn), 1, piece};
   for (size_t l = plan_.loops.size(); l-- > 0;) {
     const size_t a = size_t(plan_.loops[l].axis);
     if (o.coef[a] == 0) continue;
@@ -74,7 +74,7 @@ Stretch Walks::stretch(size_t i) const {
     if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
   const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
   const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
-  return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, rows > 1 ? turn : whole};
+  return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, rows > 1 ? piece : whole};
 }
 
 double Walks::slow_rows(size_t i) const {

@@ -79,9 +79,10 @@ double Walks::unfollowed_store() const {
 }
 
 double Walks::streamed_pieces(size_t i, const Stretch& s) const {
-  constexpr double kStreamedTurns = 8, kWhole = 512, kMost = 4, kTwoRows = 1.4;
+  constexpr double kStreamedTurns = 8, kWhole = 512, kMost = 4, kParts = 8, kTwoRows = 1.4;
   if (plan_.lanes * facts_.operands[i].element_bytes >= c_.profile.levels[0].line_bytes) return std::min(s.turns, kStreamedTurns);
-  return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, kMost);
+  const double most = s.piece < c_.profile.levels[0].line_bytes ? kParts : kMost;
+  return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, most);
 }
 
 }  // namespace rgen::rtile
