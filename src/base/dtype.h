@@ -25,6 +25,15 @@ constexpr int size_of(DType t) {
   return 0;
 }
 constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+/// The values of an integer type.
+struct IntegerRange {
+  double least, most;
+};
+/// Pre: !is_float(t).
+constexpr IntegerRange range_of(DType t) {
+  const double half = t == DType::u8 ? 256 : t == DType::s8 ? 128 : t == DType::s16 ? 0x1p15 : 0x1p31;
+  return {t == DType::u8 ? 0 : -half, half - 1};
+}
 /// The type in which intermediates and sums are kept: f32 for floating types, s32 for integers.
 constexpr DType accumulation(DType t) { return is_float(t) ? DType::f32 : DType::s32; }
 constexpr std::string_view to_string(DType t) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/element.h"
 #include "base/math.h"
 #include "ir/ir.h"
 
@@ -31,13 +32,6 @@ namespace {
 constexpr double jump = 1 / unit_roundoff;  ///< the magnitude that says: off by 1
 constexpr double doubt = 1024 * unit_roundoff;
 
-double half_to_double(uint16_t h) {
-  const int exponent = (h >> 10) & 31, fraction = h & 1023;
-  const double sign = h & 0x8000 ? -1.0 : 1.0;
-  if (exponent == 31) return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
-  return sign * (exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24));
-}
-
 template <class T>
 T read_as(const void* data, int64_t i) {
   T v;
@@ -58,7 +52,7 @@ void gather_input(Row& out, const IntRow& offsets, int n, const Source& s) {
     case DType::bf16:
       return gather(out, offsets, n, [d](int64_t i) { return double(std::bit_cast<float>(uint32_t(read_as<uint16_t>(d, i)) << 16)); });
     case DType::f16:
-      return gather(out, offsets, n, [d](int64_t i) { return half_to_double(read_as<uint16_t>(d, i)); });
+      return gather(out, offsets, n, [d](int64_t i) { return decode_f16(read_as<uint16_t>(d, i)); });
     case DType::s8:
       return gather(out, offsets, n, [d](int64_t i) { return double(read_as<int8_t>(d, i)); });
     case DType::u8:
@@ -131,38 +125,6 @@ bool compare(BinaryOp op, double x, double y) {
     default:
       return x != y;
   }
-}
-
-struct Rounded {
-  double value, step;  ///< the spacing of the type's numbers there
-};
-
-Rounded round_significand(double v, int bits, int least_exponent, double largest) {
-  if (v == 0 || !std::isfinite(v)) return {v, std::ldexp(1.0, least_exponent - bits + 1)};
-  const int exponent = std::max(std::ilogb(v), least_exponent);
-  const double step = std::ldexp(1.0, exponent - bits + 1), r = std::nearbyint(v / step) * step;
-  return {std::abs(r) > largest ? std::copysign(std::numeric_limits<double>::infinity(), v) : r, step};
-}
-
-Rounded round_to(DType t, double v) {
-  const auto saturate = [v](double lo, double hi) { return Rounded{std::isnan(v) ? 0 : std::clamp(std::nearbyint(v), lo, hi), 1}; };
-  switch (t) {
-    case DType::f32:
-      return {v, 0};
-    case DType::bf16:
-      return round_significand(v, 8, -126, 0x1.fep127);
-    case DType::f16:
-      return round_significand(v, 11, -14, 65504);
-    case DType::s8:
-      return saturate(-128, 127);
-    case DType::u8:
-      return saturate(0, 255);
-    case DType::s16:
-      return saturate(-32768, 32767);
-    case DType::s32:
-      return saturate(-2147483648.0, 2147483647.0);
-  }
-  return {v, 0};
 }
 
 bool representable_in_f32(double v) { return !std::isfinite(v) || double(float(v)) == v; }
@@ -367,7 +329,7 @@ void StageCode::run(const Block& block, const Row*& value, const Row*& magnitude
       case Op::Kind::cast:
         if (op.dtype == DType::f32) break;
         for (size_t i = 0; i < n; ++i) {
-          const auto [r, step] = round_to(op.dtype, v[i]);
+          const double r = round_to(v[i], op.dtype), step = is_float(op.dtype) ? ulp(v[i], op.dtype) : 1;
           const bool unsure = !op.exact && step / 2 - std::abs(v[i] - r) <= doubt * m[i] && std::abs(v[i] - r) <= step / 2;
           m[i] = leaf_magnitude(r) + (unsure ? step * jump : 0);
           v[i] = r;

@@ -207,10 +207,10 @@ Value Tile::eval_cast(DType to, Value v) {
       break;
     case DType::s8:
     case DType::u8: {
-      const double lo = to == DType::s8 ? -128 : 0, hi = to == DType::s8 ? 127 : 255;
+      const IntegerRange range = range_of(to);
       const Value i = v.integer ? v : pure("vi_from_vf_rne", true, {v.arg}, "n");
-      const Value upper = pure("vi_min", true, {i.arg, vectorised({hi, true}).arg}, "n");
-      return pure("vi_max", true, {upper.arg, vectorised({lo, true}).arg}, "n");
+      const Value upper = pure("vi_min", true, {i.arg, vectorised({range.most, true}).arg}, "n");
+      return pure("vi_max", true, {upper.arg, vectorised({range.least, true}).arg}, "n");
     }
   }
   throw Error(ErrorCode::internal, "cast to an unknown type");

@@ -211,8 +211,8 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   return f;
 }
 
-double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed, bool skips) {
-  if (packed) {
+double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, Fetch fetch) {
+  if (fetch == Fetch::packed) {
     double n = o.element_bytes;
     for (size_t a = 0; a < extents.size(); ++a)
       if (o.coef[a] != 0) n *= double(extents[a]);
@@ -227,7 +227,7 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
     int64_t span = 1, points = 1;
     for (; walk != o.walks.end() && walk->dimension == d; ++walk)
       span += walk->coef * (extents[walk->axis] - 1), points *= extents[walk->axis];
-    const double touched = double(skips ? std::min(span, points) : span);
+    const double touched = double(fetch == Fetch::sectors ? std::min(span, points) : span);
     const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
     const bool within = rows == 1 && apart - stretch < line_bytes;
     if ((!within || span == 1) && o.shape[d] > 1) places = std::gcd(places, int64_t(stride));
@@ -241,9 +241,9 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
     }
     stride *= double(o.shape[d]);
   }
-  // a GPU's next tile runs at once and shares its lines: half a line more where the end is ragged; elsewhere what a stretch touches on
-  // average that begins at any multiple of `places` in a line, its own length among them
-  if (skips)
+  // shared lines: half a line more where the end is ragged; else what a stretch touches on average that begins at any multiple of `places`
+  // in a line, its own length among them
+  if (fetch == Fetch::sectors)
     return rows *
            std::max(double(line_bytes), stretch + (int64_t(stretch) % line_bytes != 0 && stretch > line_bytes ? 0.5 * line_bytes : 0));
   return rows * (stretch + double(line_bytes - std::gcd(places, int64_t(stretch))));

@@ -54,10 +54,14 @@ struct Contraction {
 /// Nothing if the nest's one inner statement is no such sum.
 std::optional<Contraction> contraction(const Nest& nest);
 
-/// Bytes of an operand touched while the axes cover `extents`, in whole lines, on average over all places of such a box in the tensor;
-/// `packed`: laid out in the tile's order; `skips`: on a GPU, where neighbouring tiles run at once and share lines, and what a strided walk
-/// steps over is not fetched (a CPU's prefetchers do).
-double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, bool packed, bool skips = false);
+/// What comes with the elements that are asked for.
+enum class Fetch {
+  rows,     ///< CPU: the lines that the ends of rows are in, and what a strided walk steps over, which prefetchers bring
+  sectors,  ///< GPU: at least a line a row; neighbouring tiles run at once and share the others; what is stepped over is not fetched
+  packed    ///< nothing: they are laid out in the tile's order
+};
+/// Bytes of an operand touched while the axes cover `extents`, on average over all places of such a box in the tensor.
+double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, Fetch fetch);
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
 int64_t shared_bytes(const NestPlan& plan);

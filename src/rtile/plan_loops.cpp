@@ -182,7 +182,8 @@ int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
 
 void Planner::enumerate_loops(const NestPlan& tile) {
   if (gpu()) return c_.warps > 0 ? enumerate_in_warp(tile) : enumerate_launches(tile);
-  const NestPlan base = fetch_ahead(tile);
+  NestPlan base = fetch_ahead(tile);
+  base.apart = apart(base);
   // loops with the best balanced split first; the best of them then with every other
   const auto orders = loop_orders(base);
   const auto chunked = chunkings(base);
@@ -241,7 +242,7 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
         for (size_t k = 0; k < facts_.operands.size(); ++k)
           if (facts_.operands[k].coef[size_t(a)] != 0)
             sum += footprint_bytes(facts_.operands[k], e, c_.profile.levels[0].line_bytes,
-                                   k < facts_.reads && p.operands[k].placement == Placement::prepack);
+                                   k < facts_.reads && p.operands[k].placement == Placement::prepack ? Fetch::packed : Fetch::rows);
         return sum;
       };
       int64_t blocks = 1;
@@ -325,7 +326,6 @@ bool Planner::apart(const NestPlan& p) const {
 }
 
 void Planner::finish(NestPlan p) {
-  p.apart = apart(p);
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);

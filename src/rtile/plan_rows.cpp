@@ -79,7 +79,7 @@ class RowPlanner {
       if (seen[t] || local(o.tensor)) continue;
       seen[t] = true;
       in_warp_.home[t] = o.is_store ? std::min(in_warp_.home[t], 1) : 0;
-      if (!o.is_store && ++reads_[t] == 2) read_again_ += footprint_bytes(o, extents, c_.profile.levels[1].line_bytes, false, true);
+      if (!o.is_store && ++reads_[t] == 2) read_again_ += footprint_bytes(o, extents, c_.profile.levels[1].line_bytes, Fetch::sectors);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/element.h"
 #include "rtile/atoms.h"
 #include "rtile/layout.h"
 #include "rtile/planner.h"
@@ -20,29 +21,6 @@ hw::Atom in_tiles(const hw::Atom& atom, int lanes) {
   return tile;
 }
 
-/// A tensor of this type holds the value as it is.
-bool holds(DType t, double v) {
-  int exponent = 0;
-  const double fraction = std::abs(std::frexp(v, &exponent));
-  const auto bits = [&](int n) { return fraction * std::exp2(n) == std::floor(fraction * std::exp2(n)); };
-  switch (t) {
-    case DType::f32:
-      return std::isinf(v) || double(float(v)) == v;
-    case DType::bf16:
-      return std::isinf(v) || v == 0 || (bits(8) && std::abs(exponent) < 120);
-    case DType::f16:
-      return std::isinf(v) || v == 0 || (bits(11) && exponent > -14 && exponent <= 16);
-    case DType::s8:
-      return v == std::floor(v) && v >= -128 && v <= 127;
-    case DType::u8:
-      return v == std::floor(v) && v >= 0 && v <= 255;
-    case DType::s16:
-      return v == std::floor(v) && v >= -32768 && v <= 32767;
-    case DType::s32:
-      return v == std::floor(v) && v >= -0x1p31 && v < 0x1p31;
-  }
-  return false;
-}
 /// Casts around a tensor of this type that change none of its values.
 bool keeps_values(const ir::ExprPtr& e, DType from) {
   const ir::Expr* x = e.get();
@@ -189,11 +167,15 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
       all.push_back({std::move(f)});
       continue;
     }
-    // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows
+    // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows, if their type has
+    // the value that stands outside
+    const auto pads = [&](size_t i) {
+      const double outside = f.operands[i].access.out_of_bounds.value_or(0);
+      return round_to(outside, c_.program[facts_.operands[i].tensor].dtype) == outside;
+    };
     std::vector<size_t> boxable;
     for (size_t i = 0; i < f.operands.size(); ++i)
-      if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner &&
-          holds(c_.program[facts_.operands[i].tensor].dtype, f.operands[i].access.out_of_bounds.value_or(0)) &&
+      if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner && pads(i) &&
           (!facts_.operands[i].guards.empty() || (contraction_ && collides(i))))
         boxable.push_back(i);
     // groups are read without bounds checks

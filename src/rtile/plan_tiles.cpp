@@ -142,7 +142,7 @@ double Planner::step_bytes(const NestPlan& p) const {
   for (int a = 0; a < n_; ++a)
     e[size_t(a)] = std::min(extent(a), reduced(a) ? (a == p.k_axis ? p.k_step : p.tile[size_t(a)].unit) : p.tile[size_t(a)].size());
   double sum = 0;
-  for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, false);
+  for (const auto& o : facts_.operands) sum += footprint_bytes(o, e, c_.profile.levels[0].line_bytes, Fetch::rows);
   return sum;
 }
 

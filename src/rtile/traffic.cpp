@@ -1,5 +1,5 @@
-#include "rtile/traffic.h"
-
+// Streams between the levels of a CPU's memory: footprints of a tile at every depth of the loops, and what crosses each level because it
+// does not fit.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,118 +12,171 @@ namespace {
 
 class Traffic : Walks {
  public:
-  Traffic(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts,
-          std::vector<hw::LevelTraffic>& into)
-      : Walks(nest, facts, plan, context, counts), into_(into) {}
+  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), into_(into) {}
 
   /// Streams beyond the first-level cache.
   void run() {
     into_.back().read_bytes = (plan_.stream ? c_.missing_beside_streams : c_.missing) * c_.ahead_bytes;
-    const std::vector<Loop> loops = all_loops();
-    const size_t n_operands = facts_.operands.size(), n_loops = loops.size(), n_outside = plan_.loops.size();
     size_t farthest = 0;  // the last level that streams come from
-    for (size_t i = 0; i < n_operands; ++i)
+    for (size_t i = 0; i < facts_.operands.size(); ++i)
       while (leaves(i, farthest)) ++farthest;
     if (farthest == 0) return;
-    // extents covered at every depth: depth 0 is the worker's whole share, the last one a single tile, or a step of it
-    std::vector<int64_t> extents((n_loops + 1) * n_);
-    std::vector<double> trips, total, bytes_touched((n_loops + 1) * n_operands);
-    const auto covered = [&](size_t depth) { return std::span<const int64_t>(extents).subspan(depth * n_, n_); };
-    const auto each = [&](size_t depth) { return std::span<double>(bytes_touched).subspan(depth * n_operands, n_operands); };
-    for (size_t a = 0; a < n_; ++a) extents[a] = axes_[a].covered;
-    trips.reserve(n_loops), total.reserve(n_loops + 1);
-    total.push_back(footprint(covered(0), each(0)));
-    for (size_t d = 0; d < n_loops; ++d) {
-      const Loop& l = loops[d];
-      const size_t a = size_t(l.axis);
-      std::copy_n(&extents[d * n_], n_, &extents[(d + 1) * n_]);
-      int64_t& x = extents[(d + 1) * n_ + a];
-      const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
-      trips.push_back(std::ceil(double(x) / double(std::min(inside, x))));
-      x = std::min(x, inside);
-      total.push_back(footprint(covered(d + 1), each(d + 1)));
-    }
-
-    std::vector<Stretch> stretches(n_operands);
-    std::vector<double> conflicts(n_operands, 0.0), by_turns(n_operands, 1.0);
-    std::vector<bool> side_by_side(n_operands, false);  // rows that the body reads by turns
-    double pages = 0;                                   // that one unrolled body walks on in at once
-    for (size_t i = 0; i < n_operands; ++i) {
-      if (!leaves(i, 0)) continue;
-      stretches[i] = stretch(i);
-      const std::vector<int64_t> lines = body_lines(i);
-      conflicts[i] = conflict_bytes(lines);
-      if (i < facts_.reads && !placed(i, Placement::prepack) && goes_on(i)) pages += pages_of(lines);
-      side_by_side[i] = facts_.products == 0 && apart(body_lines(i, false));
-      if (side_by_side[i] && c_.missing == 1 && !leaves(i, 1))
-        by_turns[i] = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
-    }
-    const double unprefetched = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
-    const auto& levels = c_.profile.levels;
-    for (size_t inner = 0; inner < farthest; ++inner) {
-      const double capacity = 0.8 * double(levels[inner].capacity_bytes);
-      size_t depth = 0;
-      const auto occupied = [&](size_t d) { return total[d] + lost_to_conflicts(covered(d), each(d), levels[inner]); };
-      while (depth < n_loops && occupied(depth) > capacity) ++depth;
-      const bool fits = depth < n_loops || occupied(depth) <= capacity;
-      hw::LevelTraffic& t = into_[inner + 1];
-      double come = 0, concentrated = 0;
-      for (size_t i = 0; i < facts_.operands.size(); ++i) {
-        const auto& o = facts_.operands[i];
-        if (!leaves(i, inner)) continue;
-        double bytes = each(depth)[i], uses = 1;
-        bool reusing = fits;  // else nothing survives until the next iteration
-        for (size_t l = o.inner ? n_loops : n_outside; l-- > 0;) {
-          const bool used = o.coef[size_t(loops[l].axis)] != 0;
-          if (!used && reusing) uses *= trips[l];
-          if (l >= depth) continue;
-          const bool slides = fits && l + 1 == depth && !o.is_store && each(l)[i] < bytes * trips[l];
-          reusing = reusing && !used;
-          if (slides && !reusing)
-            bytes = sliding(i, covered(l), covered(depth), loops[l].axis, total[depth], bytes, each(l)[i], capacity);
-          else if (!reusing)
-            bytes *= trips[l];
-        }
-        const bool memory = inner + 2 == levels.size();
-        if (memory && o.is_store && plan_.stream) {  // nothing waits for a line that is written whole
-          bytes *= streamed_pieces(i, stretches[i]);
-        } else {
-          if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-          if (memory && o.is_store) bytes *= 1 + slow_stores(o);
-          const bool window = !o.is_store && plan_.operands[i].slides >= 0, asked = window || passes_by(i);  // for each line
-          const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, stretches[i].bytes / kOverlapped);
-          // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
-          if (!asked || (window && !memory)) t.runs += alone * bytes / stretches[i].bytes;
-          const double slow = window ? std::min(2.0, 2 * stretches[i].slow) : asked ? slow_rows(i) : stretches[i].slow;
-          if (memory && !o.is_store) bytes *= 1 + slow;
-          if (memory && side_by_side[i]) bytes *= kReadTurns;
-        }
-        if (inner == 0) bytes = std::max(bytes, conflicts[i]) * by_turns[i];
-        if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched;
-        come += bytes, concentrated += bytes * uses;
-        if (inner == 0 && o.is_store) t.waits += bytes / levels[0].line_bytes * waiting_stores(o);
-        if (o.is_store) {
-          // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
-          if (plan_.stream)
-            t.stream_bytes += memory ? bytes : 0;
-          else
-            t.write_bytes += bytes;
-          if (const double partial = bytes * (1 - 1 / chunks_); chunks_ > 1) {  // sums, for which the tile waits
-            t.read_bytes += partial;
-            if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
-          }
-        } else {
-          t.read_bytes += bytes;
-          if (memory && plan_.operands[i].ahead > 0) t.ahead_bytes += bytes;
-        }
-      }
-      if (come > 0) t.concentration = concentrated / come;
-    }
+    walk_depths();
+    walk_streams();
+    for (size_t inner = 0; inner < farthest; ++inner) cross(inner);
   }
 
  private:
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
+
+  // of every depth: 0 is the worker's whole share, the last one a single tile, or a step of it
+  std::vector<Loop> loops_;
+  std::vector<int64_t> extents_;       ///< covered, of all axes
+  std::vector<double> touched_;        ///< bytes, of all operands
+  std::vector<double> trips_, total_;  ///< of the loop inside the depth; all bytes touched
+  std::span<const int64_t> covered(size_t depth) const { return std::span(extents_).subspan(depth * n_, n_); }
+  std::span<const double> touched(size_t depth) const {
+    return std::span(touched_).subspan(depth * facts_.operands.size(), facts_.operands.size());
+  }
+
+  struct Stream : Stretch {
+    double conflicts = 0;       ///< bytes that are fetched again at every step
+    double by_turns = 1;        ///< how much longer the second cache takes for rows by turns
+    bool side_by_side = false;  ///< rows that the body reads by turns
+  };
+  std::vector<Stream> streams_;  ///< of every operand
+  double unprefetched_ = 1;      ///< how much longer lines take, of more streams than prefetchers follow
+
+  void walk_depths() {
+    loops_ = all_loops();
+    const size_t depths = loops_.size() + 1, operands = facts_.operands.size();
+    extents_.resize(depths * n_), touched_.resize(depths * operands);
+    trips_.reserve(depths), total_.reserve(depths);
+    for (size_t a = 0; a < n_; ++a) extents_[a] = axes_[a].covered;
+    for (size_t d = 0; d < depths; ++d) {
+      if (d > 0) {
+        const Loop& l = loops_[d - 1];
+        const size_t a = size_t(l.axis);
+        std::copy_n(&extents_[(d - 1) * n_], n_, &extents_[d * n_]);
+        int64_t& x = extents_[d * n_ + a];
+        const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
+        trips_.push_back(std::ceil(double(x) / double(std::min(inside, x))));
+        x = std::min(x, inside);
+      }
+      total_.push_back(footprint(covered(d), std::span(touched_).subspan(d * operands, operands)));
+    }
+  }
+
+  void walk_streams() {
+    streams_.resize(facts_.operands.size());
+    double pages = 0;  // that one unrolled body walks on in at once
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (!leaves(i, 0)) continue;
+      Stream& s = streams_[i];
+      static_cast<Stretch&>(s) = stretch(i);
+      const std::vector<int64_t> lines = body_lines(i);
+      s.conflicts = conflict_bytes(lines);
+      if (i < facts_.reads && !placed(i, Placement::prepack) && goes_on(i)) pages += pages_of(lines);
+      s.side_by_side = facts_.products == 0 && apart(body_lines(i, false));
+      if (s.side_by_side && c_.missing == 1 && !leaves(i, 1))
+        s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
+    }
+    unprefetched_ = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
+  }
+
+  /// The outermost depth at which all that is touched fits a level.
+  struct Fit {
+    size_t depth = 0;
+    bool fits = true;  ///< else not even one tile does, and nothing survives until the next iteration
+    double capacity = 0;
+  };
+  Fit fit(const hw::MemoryLevel& level) const {
+    Fit f{0, true, 0.8 * double(level.capacity_bytes)};
+    const auto occupied = [&](size_t d) { return total_[d] + lost_to_conflicts(covered(d), touched(d), level); };
+    while (f.depth < loops_.size() && occupied(f.depth) > f.capacity) ++f.depth;
+    f.fits = f.depth < loops_.size() || occupied(f.depth) <= f.capacity;
+    return f;
+  }
+
+  struct Moved {
+    double bytes, uses = 1;  ///< uses: of each byte while it lies near
+  };
+  Moved moved(size_t i, const Fit& f) const {
+    const auto& o = facts_.operands[i];
+    Moved m{touched(f.depth)[i]};
+    bool reusing = f.fits;
+    for (size_t l = o.inner ? loops_.size() : plan_.loops.size(); l-- > 0;) {
+      const bool used = o.coef[size_t(loops_[l].axis)] != 0;
+      if (!used && reusing) m.uses *= trips_[l];
+      if (l >= f.depth) continue;
+      const double together = touched(l)[i];
+      const bool slides = f.fits && l + 1 == f.depth && !o.is_store && together < m.bytes * trips_[l];
+      reusing = reusing && !used;
+      if (slides && !reusing)
+        m.bytes = sliding(i, covered(l), covered(f.depth), loops_[l].axis, total_[f.depth], m.bytes, together, f.capacity);
+      else if (!reusing)
+        m.bytes *= trips_[l];
+    }
+    return m;
+  }
+
+  /// Between the level and the next one outwards.
+  void cross(size_t inner) {
+    const Fit f = fit(c_.profile.levels[inner]);
+    const bool memory = inner + 2 == c_.profile.levels.size();
+    hw::LevelTraffic& t = into_[inner + 1];
+    double come = 0, concentrated = 0;
+    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+      if (!leaves(i, inner)) continue;
+      const auto& o = facts_.operands[i];
+      const Moved m = moved(i, f);
+      double bytes = m.bytes;
+      if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
+        bytes *= streamed_pieces(i, streams_[i]);
+      else
+        bytes = waited_for(i, bytes, memory, t);
+      if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
+      if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched_;
+      come += bytes, concentrated += bytes * m.uses;
+      if (inner == 0 && o.is_store) t.waits += bytes / c_.profile.levels[0].line_bytes * waiting_stores(o);
+      o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
+    }
+    if (come > 0) t.concentration = concentrated / come;
+  }
+
+  /// Bytes that count as much as these, which come or go line by line; and the misses that nothing follows.
+  double waited_for(size_t i, double bytes, bool memory, hw::LevelTraffic& t) const {
+    const auto& o = facts_.operands[i];
+    const Stream& s = streams_[i];
+    if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
+    if (memory && o.is_store) bytes *= 1 + slow_stores(o);
+    const bool window = !o.is_store && plan_.operands[i].slides >= 0, asked = window || passes_by(i);  // for each line
+    const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, s.bytes / kOverlapped);
+    // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
+    if (!asked || (window && !memory)) t.runs += alone * bytes / s.bytes;
+    const double slow = window ? std::min(2.0, 2 * s.slow) : asked ? slow_rows(i) : s.slow;
+    if (memory && !o.is_store) bytes *= 1 + slow;
+    if (memory && s.side_by_side) bytes *= kReadTurns;
+    return bytes;
+  }
+
+  void written(const NestFacts::OperandFacts& o, double bytes, bool memory, hw::LevelTraffic& t) const {
+    // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
+    if (!plan_.stream)
+      t.write_bytes += bytes;
+    else if (memory)
+      t.stream_bytes += bytes;
+    if (chunks_ <= 1) return;
+    const double partial = bytes * (1 - 1 / chunks_);  // sums, for which the tile waits
+    t.read_bytes += partial;
+    if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
+  }
+
+  void read(size_t i, double bytes, bool memory, hw::LevelTraffic& t) const {
+    t.read_bytes += bytes;
+    if (memory && plan_.operands[i].ahead > 0) t.ahead_bytes += bytes;
+  }
 
   /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.
   std::vector<Loop> all_loops() const {
@@ -140,7 +193,7 @@ class Traffic : Walks {
     double sum = 0;
     for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
-      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, placed(i, Placement::prepack));
+      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, placed(i, Placement::prepack) ? Fetch::packed : Fetch::rows);
       if (placed(i, Placement::box)) each[i] *= o.box_spread;
       sum += each[i];
     }
@@ -229,9 +282,6 @@ class Traffic : Walks {
 
 }  // namespace
 
-void traffic(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts,
-             std::vector<hw::LevelTraffic>& levels) {
-  Traffic(nest, facts, plan, context, counts, levels).run();
-}
+void count_traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& levels) { Traffic(plan, levels).run(); }
 
 }  // namespace rgen::rtile

@@ -1,6 +1,6 @@
 // How a plan walks its operands through a CPU's memory: what prefetchers follow, rows by turns, lines that share a cache's sets.
 #pragma once
-#include "rtile/traffic.h"
+#include "rtile/tile_counts.h"
 
 namespace rgen::rtile {
 
@@ -14,12 +14,9 @@ struct Stretch {
   double piece = kPanel;                      ///< bytes of one before the next one's turn, or before a jump
 };
 
-/// Of one plan, for those who count what it does. What it is made of lives as long as this.
-class Walks {
+class Walks : public CountedPlan {
  public:
-  /// Pre: the plan's operands are placed.
-  Walks(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts)
-      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts) {}
+  explicit Walks(const CountedPlan& plan) : CountedPlan(plan) {}
 
   Stretch stretch(size_t operand) const;
 
@@ -59,20 +56,8 @@ class Walks {
   /// lines to 160 rows 26 ms, whole ones 10 (Zen 3).
   double streamed_pieces(size_t operand, const Stretch& s) const;
 
-  bool placed(size_t operand, Placement p) const { return operand < facts_.reads && plan_.operands[operand].placement == p; }
   /// Elements between neighbours along each axis, where the plan puts the operand.
   const std::vector<int64_t>& placed_coef(size_t operand) const;
-
- protected:
-  const Nest& nest_;
-  const NestFacts& facts_;
-  const NestPlan& plan_;
-  const PlanContext& c_;
-  const size_t n_;
-  const TileCounts& counts_;
-  const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
-
-  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
 
  private:
   /// Of its axis by the loop: all that the worker does, or a step of the loop around it.

@@ -73,9 +73,9 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
     if (home == 0) continue;
     bool common = true;  // to all tiles: a block's warps meet in the first-level cache
     for (size_t a = 0; a < here.size(); ++a) common &= here[a] == all[a] || o.coef[a] == 0;
-    const double of_block = footprint_bytes(o, here, line, false, true) * (common ? 1 : w.block_tasks);
+    const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * (common ? 1 : w.block_tasks);
     (o.is_store ? w.block_write_bytes : w.block_read_bytes) += of_block;
-    if (home == 2) (o.is_store ? w.dram_write_bytes : w.dram_read_bytes) += footprint_bytes(o, all, line, false, true);
+    if (home == 2) (o.is_store ? w.dram_write_bytes : w.dram_read_bytes) += footprint_bytes(o, all, line, Fetch::sectors);
   }
   return w;
 }
@@ -102,7 +102,7 @@ GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan,
 
 double GpuTile::bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const {
   const bool packed = operand < facts_.reads && plan.operands[operand].placement == Placement::prepack;
-  return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes, packed, true);
+  return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes, packed ? Fetch::packed : Fetch::sectors);
 }
 
 /// How many times its bytes a tile's stores move: each goes to L2 by itself, in whole lines, and neighbours that another store of the same

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/element.h"
 #include "base/error.h"
-#include "run/element.h"
 #include "run/kernel.h"
 #include "run/layout.h"
 #include "run/tolerance.h"

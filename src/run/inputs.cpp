@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "run/element.h"
+#include "base/element.h"
 #include "run/kernel.h"
 #include "run/layout.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/element.h"
 #include "ir/ir.h"
-#include "run/element.h"
 
 namespace rgen::run {
 

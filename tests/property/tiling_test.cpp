@@ -121,7 +121,7 @@ TEST_CASE("the footprint of a dense box is that of its stretches; with gaps it i
     const bool dense = seed % 2 == 0;
     const Box box = random_box(random, dense);
     const auto elements = touched(box);
-    const double bytes = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
+    const double bytes = rtile::footprint_bytes(box.operand, box.extents, int(line), rtile::Fetch::rows);
     REQUIRE(bytes >= double(int64_t(elements.size()) * box.operand.element_bytes));
     if (dense) {
       require_between(bytes, bytes_of_stretches(elements, box.operand.element_bytes));
@@ -152,8 +152,8 @@ TEST_CASE("a walk that skips rows touches at least its elements, at most the who
     std::mt19937 random(seed);
     const bool dense = seed % 2 == 0;
     const Box box = random_box(random, dense);
-    const double whole = rtile::footprint_bytes(box.operand, box.extents, int(line), false);
-    const double some = rtile::footprint_bytes(box.operand, box.extents, int(line), false, true);
+    const double whole = rtile::footprint_bytes(box.operand, box.extents, int(line), rtile::Fetch::rows);
+    const double some = rtile::footprint_bytes(box.operand, box.extents, int(line), rtile::Fetch::sectors);
     const auto elements = touched(box);
     REQUIRE(some >= double(int64_t(elements.size()) * box.operand.element_bytes));
     REQUIRE(some <= whole);
@@ -175,9 +175,9 @@ TEST_CASE("pieces of rows touch as many lines as they do on average over all the
           lines += double((begin + 4 * some - 1) / line - begin / line + 1);
         }
       INFO(channels << " channels by " << some);
-      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{1, some}, int(line), false) ==
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{1, some}, int(line), rtile::Fetch::rows) ==
             doctest::Approx(lines / pieces * line).epsilon(0.01));
-      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{8, some}, int(line), false) ==
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{8, some}, int(line), rtile::Fetch::rows) ==
             doctest::Approx(8 * lines / pieces * line).epsilon(0.01));
     }
 }
@@ -186,8 +186,8 @@ TEST_CASE("rows between those of a strided walk are not fetched") {
   rtile::NestFacts::OperandFacts o;  // every second row of 64 × 64 floats
   o.shape = {64, 64}, o.coef = {128, 1}, o.dim_coef = {{2, 0}, {0, 1}};
   o.walks = rtile::walks_of(o.dim_coef);
-  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false) == 63 * 64 * 4);
-  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, false, true) == 32 * 64 * 4);
+  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, rtile::Fetch::rows) == 63 * 64 * 4);
+  CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{32, 64}, 32, rtile::Fetch::sectors) == 32 * 64 * 4);
 }
 
 TEST_CASE("rows of a window that a fused axis walks past the end of its dimension count once") {
@@ -202,7 +202,7 @@ TEST_CASE("rows of a window that a fused axis walks past the end of its dimensio
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t x = 0; x < places; ++x) read.insert(r * columns + x);
       INFO(places << " places, " << rows << " rows");
-      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{rows, places, some}, int(line), false) ==
+      CHECK(rtile::footprint_bytes(o, std::vector<int64_t>{rows, places, some}, int(line), rtile::Fetch::rows) ==
             doctest::Approx(double(read.size()) * line));
     }
 }
@@ -218,7 +218,7 @@ TEST_CASE("the footprint of a packed operand is its elements'") {
         if (box.operand.coef[a] == 0) x[a] = 0;
       packed.insert(x);
     });
-    REQUIRE(rtile::footprint_bytes(box.operand, box.extents, int(line), true) ==
+    REQUIRE(rtile::footprint_bytes(box.operand, box.extents, int(line), rtile::Fetch::packed) ==
             double(int64_t(packed.size()) * box.operand.element_bytes));
   }
 }

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/element.h"
 #include "run/cache.h"
-#include "run/element.h"
 #include "run/kernel.h"
 
 using namespace rgen;

@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 
-namespace rgen::run {
+namespace rgen {
 
 /// The significand's bits (the leading one included), the smallest normal exponent, and the largest finite value.
 struct FloatFormat {
@@ -29,23 +29,25 @@ constexpr FloatFormat format_of(DType t) {
 /// 2^-bits: the largest relative error of a rounding to nearest.
 inline double unit_roundoff(DType t) { return std::ldexp(1.0, -format_of(t).bits); }
 
+/// The distance of the format's numbers next to x; the least one for 0 and what is not finite.
+inline double ulp(double x, DType t) {
+  const FloatFormat f = format_of(t);
+  const int exponent = std::isfinite(x) && x != 0 ? std::max(std::ilogb(x), f.min_exponent) : f.min_exponent;
+  return std::ldexp(1.0, exponent - f.bits + 1);
+}
+
 /// x as the format holds it, subnormals and overflow to infinity included.
 inline double round_float(double x, DType t) {
   if (t == DType::f32) return double(static_cast<float>(x));
   if (!std::isfinite(x) || x == 0) return x;
-  const FloatFormat f = format_of(t);
-  const int exponent = std::max(std::ilogb(x), f.min_exponent);
-  const double ulp = std::ldexp(1.0, exponent - f.bits + 1);
-  const double r = std::nearbyint(x / ulp) * ulp;
-  return std::abs(r) > f.largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : r;
+  const double step = ulp(x, t), r = std::nearbyint(x / step) * step;
+  return std::abs(r) > format_of(t).largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : r;
 }
 
 /// To the nearest integer (ties to even), then into the type's range; NaN becomes 0.
 inline double round_integer(double x, DType t) {
-  const double low = t == DType::s8 ? -128 : t == DType::u8 ? 0 : t == DType::s16 ? -32768 : -2147483648.0;
-  const double high = t == DType::s8 ? 127 : t == DType::u8 ? 255 : t == DType::s16 ? 32767 : 2147483647.0;
-  if (std::isnan(x)) return 0;
-  return std::min(std::max(std::nearbyint(x), low), high);
+  const IntegerRange r = range_of(t);
+  return std::isnan(x) ? 0 : std::clamp(std::nearbyint(x), r.least, r.most);
 }
 inline double round_to(double x, DType t) { return is_float(t) ? round_float(x, t) : round_integer(x, t); }
 
@@ -114,4 +116,4 @@ inline void store_element(void* base, int64_t i, DType t, double x) {
   }
 }
 
-}  // namespace rgen::run
+}  // namespace rgen

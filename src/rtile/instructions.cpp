@@ -1,0 +1,372 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "rtile/atoms.h"
+#include "rtile/tile_counts.h"
+
+namespace rgen::rtile {
+
+namespace {
+
+/// Stores at the end of a tile that drain while the next one begins; the rest of them hold it up (on Zen 4, with a store every two cycles:
+/// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41).
+constexpr double kBurst = 8;
+
+class Instructions : CountedPlan {
+ public:
+  Instructions(const CountedPlan& plan, hw::Workload& into) : CountedPlan(plan), w_(into) {}
+
+  void run() {
+    w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
+    for (size_t i = 0; i < facts_.operands.size(); ++i) facts_.operands[i].is_store ? store(i) : load(i);
+    products();
+    functions();
+    partial_sums();
+    spills();
+    if (nest_.has_reduction() && lanes_reduced_) reduce_lanes();
+    // stores are collected on their way to the cache: half of what a second access would cost
+    w_.loads = loads_ + broadcasts_ * (c_.profile.broadcast_loads() - 1) + split_loads_ * (c_.profile.split_as_loads() - 1);
+    w_.stores = stores_ + split_stores_ / 2;
+    w_.instructions = loads_ + stores_ + ops_ + 3 * iterations_ * calls_ + (iterations_ > 1 ? 30 : 12) * calls_;
+    chain();
+    ends_of_tiles();
+  }
+
+ private:
+  hw::Workload& w_;
+  const double calls_ = counts_.calls, points_ = counts_.points, steps_ = counts_.steps, chunks_ = counts_.chunks;
+  const bool lanes_reduced_ = reduced(size_t(plan_.vec)), scalar_ = plan_.lanes == 1;
+  const double inner_ = points_ * steps_ * calls_ * counts_.inside;  ///< points of the whole nest, in vectors
+  /// Rows whose lanes are reduced side by side, and vectors of results per point: 1, or what is left where they are.
+  const double side_ = plan_.finish_axis >= 0 ? axes_[size_t(plan_.finish_axis)].mean : 1,
+               finished_ = std::ceil(side_ / plan_.lanes) / side_;
+  const double outer_ = points_ * calls_ / chunks_ * finished_;
+  const double iterations_ = trips_of_all();
+  double loads_ = 0, stores_ = 0, ops_ = 0;  ///< instructions; ops: all others
+  double broadcasts_ = 0, split_loads_ = 0;  ///< of the loads
+  double split_stores_ = 0, last_stores_ = 0;
+  double border_ = 0;  ///< cycles spent on bounds checks
+
+  double trips_of_all() const {
+    double n = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (reduced(a)) n *= axes_[a].trips;
+    return n;
+  }
+
+  // ---- operands ----
+
+  void store(size_t i) {
+    const auto& o = facts_.operands[i];
+    const int64_t stride = o.coef[size_t(plan_.vec)];
+    const double n = o.inner ? inner_ : outer_;
+    if (stride == 0 || stride == 1 || scalar_) {
+      stores_ += n, last_stores_ += o.inner ? 0 : n;
+      if (stride == 1 && !scalar_) split_stores_ += n * split(i, plan_.vec);
+    } else if (plan_.store_neighbours > 0 && stride == plan_.store_neighbours) {
+      stores_ += n, separation(stride, n);
+      split_stores_ += n * split(i, plan_.vec, plan_.store_transpose_axis);
+    } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
+      const double vectors = transposition(plan_.store_transpose_axis, n);
+      stores_ += vectors, split_stores_ += vectors * split(i, plan_.store_transpose_axis);
+    } else {
+      // a scatter is a microprogram of a store and several operations a lane
+      stores_ += n * plan_.lanes, ops_ += 3 * n * plan_.lanes, function("gather", 2 * n);
+    }
+  }
+
+  void load(size_t i) {
+    const auto& o = facts_.operands[i];
+    const Operand& how = plan_.operands[i];
+    const int64_t coef = o.coef[size_t(plan_.vec)], stride = how.placement == Placement::prepack ? coef != 0 : coef;
+    const double n = loads_of(i);
+    if (!o.affine || stride == 0 || stride == 1 || scalar_) {
+      loads_ += n;
+      if (!o.affine) ops_ += 10 * n;
+      if (o.affine && stride == 1 && !scalar_) split_loads_ += n * split(i, plan_.vec);
+      if (o.affine && stride == 0 && !scalar_ && !gpu() && !plan_.tiled()) broadcasts_ += n;
+    } else if (how.neighbours > 0) {
+      loads_ += n, separation(stride, n);
+      split_loads_ += n * split(i, plan_.vec, how.transpose_axis);
+    } else if (how.transposed) {
+      const double vectors = transposition(how.transpose_axis, n);
+      loads_ += vectors, split_loads_ += vectors * split(i, how.transpose_axis);
+    } else {
+      stride == 2 ? function("shuffle", n) : function("gather", n);
+      loads_ += stride == 2 && !gpu() ? 2 * n : n, ops_ += n;  // every other element of two vectors
+    }
+    // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
+    if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));
+    const bool grouped = plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b);
+    if (o.element_bytes < 4 && !grouped) function("convert", n), ops_ += n;
+    if (!checked(i)) return;
+    // a border tile checks each access, and waits for the branch
+    gpu() ? guard(n * border_share(i), distinct(o)) : void(border_ += guard_cycles(distinct(o)) * n * border_share(i));
+  }
+
+  double loads_of(size_t i) const {
+    const auto& o = facts_.operands[i];
+    bool every_step = false;
+    for (size_t a = 0; a < n_; ++a) every_step |= reduced(a) && o.coef[a] != 0;
+    if (o.inner) return distinct(o) * (every_step ? iterations_ : 1) * calls_;
+    const bool finished = plan_.finish_axis >= 0 && o.coef[size_t(plan_.finish_axis)] != 0;
+    return distinct(o) * calls_ / chunks_ * (finished ? finished_ : 1);
+  }
+
+  /// Vectors that pass through registers to be turned; partly filled transposes cost as much as full ones.
+  double transposition(int axis, double n) {
+    n /= std::min(1.0, axes_[size_t(axis)].mean / plan_.lanes);
+    function("shuffle", 4 * n), ops_ += 5 * n;
+    return n;
+  }
+
+  /// Distinct values of the operand's address among the points of one unrolled body.
+  double distinct(const NestFacts::OperandFacts& o) const {
+    double n = 1;
+    for (const auto& dim : o.dim_coef) {
+      double product = 1, span = 1, steps = 1;
+      for (size_t a = 0; a < n_; ++a) {
+        if (dim[a] == 0 || int(a) == plan_.vec) continue;
+        const double size = reduced(a) ? double(axes_[a].unroll) : axes_[a].mean;
+        if (reduced(a) && !plan_.window) {  // loaded again for every step
+          steps *= size;
+          continue;
+        }
+        product *= size;
+        span += double(std::abs(dim[a])) * (size - 1);
+      }
+      n *= std::min(product, span) * steps;
+    }
+    if (o.coef[size_t(plan_.vec)] != 0)
+      n *= reduced(size_t(plan_.vec)) ? double(axes_[size_t(plan_.vec)].unroll) : axes_[size_t(plan_.vec)].mean;
+    return n;
+  }
+
+  /// Of the vectors of operand `i` that are read or written along `along`, the share that begins in one line and ends in the next: the
+  /// cache gives or takes both (Intel 64 and IA-32 Optimization Reference Manual, "Store forwarding and line splits"; on Zen 5, too).
+  /// Tensors begin where lines do. `beside`: an axis over whose places the vectors step, all of which are read together.
+  double split(size_t i, int along, int beside = -1) const {
+    const auto& o = facts_.operands[i];
+    const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
+    const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
+    if (gpu() || width > line || (placed && plan_.operands[i].placement == Placement::prepack)) return 0;
+    const std::vector<int64_t>& coef = placed ? o.box_coef : o.coef;
+    int64_t step = line;
+    for (size_t a = 0; a < n_; ++a) {
+      const int64_t units = int(a) == along ? plan_.lanes : 1;
+      if (int(a) == beside) continue;
+      if (nest_.axes[a].extent > units) step = std::gcd(step, coef[a] * o.element_bytes * units);
+    }
+    const int64_t first = floor_mod((placed ? 0 : o.constant) * o.element_bytes, step);
+    int64_t crossing = 0;
+    for (int64_t at = first; at < line; at += step) crossing += at + width > line;
+    return double(crossing) / double(line / step);
+  }
+
+  /// Points of a tile with the same value, which is computed once: results; and steps, before whose loops it is if it depends on none.
+  double results_sharing(const NestFacts::Function& f) const {
+    double n = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (!reduced(a) && !f.along[a]) n *= axes_[a].mean;
+    return n;
+  }
+  double steps_sharing(const NestFacts::Function& f) const {
+    bool none = true;
+    double unrolled = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (reduced(a) && f.along[a])
+        none = false;
+      else if (reduced(a))
+        unrolled *= double(axes_[a].unroll);
+    return none ? steps_ : unrolled;
+  }
+
+  /// Vectors of n neighbours are taken apart, or put together: prelude/interleave.h.
+  void separation(int64_t n, double vectors) {
+    double shuffles = 0;
+    for (; n % 2 == 0; n /= 2) shuffles += 1;
+    shuffles += double(n - 1);
+    const bool halves = c_.profile.vector_bits == 256;  // no instruction takes lanes of two vectors
+    function("shuffle", (halves ? 2 : 1) * shuffles * vectors);
+    ops_ += (halves ? 3 : 1) * shuffles * vectors;
+  }
+
+  /// Elements of a broadcast operand that one load brings.
+  int64_t merged(const NestFacts::OperandFacts& o) const {
+    if (plan_.reduce_order.empty()) return 1;
+    const size_t last = size_t(plan_.reduce_order.back());
+    const int64_t most = 16 / o.element_bytes;
+    if (o.coef[last] != 1 || !o.guards.empty() || axes_[last].unroll % most != 0) return 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (a != last && o.coef[a] % most != 0) return 1;
+    return most;
+  }
+
+  /// Cycles of one bounds check: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op cache, the
+  /// decoders set the pace.
+  static double guard_cycles(double checks) { return checks > 100 ? 4 : 0.75; }
+
+  /// Bounds checks of a GPU's loads. In a body of few they become predicates: comparisons and a zero. In a large one each has two
+  /// comparisons, a branch, a barrier where its lanes meet again, a zero and the lane's address of its own (as compiled kernels show).
+  void guard(double loads, double in_body) {
+    const bool branch = in_body > 64;
+    ops_ += (branch ? 10 : 4) * loads;
+    w_.guarded_loads += branch ? loads : 0;
+  }
+  /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing, nor what loops
+  /// over taps leave out.
+  bool checked(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (plan_.operands[i].placement != Placement::direct) return false;
+    return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
+      if (plan_.taps)
+        for (const PaddedTaps& t : *plan_.taps) {
+          if (o.dim_coef[size_t(d)][size_t(t.reduced)] == 0 || o.dim_coef[size_t(d)][size_t(t.output)] == 0) continue;
+          const NestPlan::LeftOut left_out = plan_.left_out(t);
+          if (left_out == NestPlan::LeftOut::points) return false;
+          if (left_out != NestPlan::LeftOut::nowhere && plan_.tile[size_t(t.output)].size() == 1) return false;
+        }
+      for (size_t a = 0; a < n_; ++a)
+        if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
+      return false;
+    });
+  }
+
+  /// The share of the accesses of operand `i` that are checked: in tiles that may leave the tensor, and of an unrolled body only those
+  /// next to its border.
+  double border_share(size_t i) const {
+    const auto& o = facts_.operands[i];
+    double inside = 1;
+    for (size_t g = 0; g < o.guards.size(); ++g) {
+      const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
+      double blocks = 1;
+      bool unrolled = !gpu();
+      for (size_t a = 0; a < n_; ++a) {
+        if (dim[a] == 0) continue;
+        if (reduced(a))
+          unrolled &= axes_[a].trips <= 1;
+        else
+          blocks *= double(plan_.tile[a].blocks);
+      }
+      inside *= unrolled ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
+    }
+    return 1 - inside;
+  }
+
+  // ---- what is computed ----
+
+  void function(std::string_view name, double n) {
+    for (auto& [f, m] : w_.functions)
+      if (f == name) {
+        m += n;
+        return;
+      }
+    w_.functions.push_back({name, n});
+  }
+
+  void products() {
+    if (plan_.tiled()) return tile_products();
+    if (facts_.products == 0) return;
+    if (plan_.form != AtomForm::group) {
+      w_.atoms.push_back({plan_.atom.get(), inner_ * facts_.products});
+      ops_ += inner_ * facts_.products;
+      return;
+    }
+    w_.atoms.push_back({plan_.atom.get(), inner_});
+    const auto& a = facts_.operands[size_t(plan_.operand_a)];
+    if (a.element_bytes == 1 && plan_.offset_a) ops_ += distinct(a) * iterations_ * calls_;  // the sign flip
+    ops_ += inner_ * find_atom_row(plan_.atom->name)->instructions;
+  }
+
+  /// Of tiles of registers, which are loaded in rows; they replace the loads counted so far.
+  void tile_products() {
+    std::vector<int64_t> size(n_, 1);
+    for (size_t a = 0; a < n_; ++a)
+      if (!reduced(a)) size[a] = plan_.tile[a].hi;
+    const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
+    w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
+    stores_ += points_ * calls_;
+    if (plan_.form == AtomForm::matrix) {
+      loads_ = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;
+      ops_ += 40 * calls_;
+    } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
+      loads_ = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
+      ops_ += (8 * rows * columns - 6 * rows - 12 * columns) * steps_ * calls_;
+    }
+  }
+
+  void functions() {
+    for (const NestFacts::Function& f : facts_.inner_functions) {
+      const double n = inner_ / results_sharing(f) / steps_sharing(f);
+      if (!plan_.interleaved() || f.name != "convert") function(f.name, f.times * n);
+      ops_ += f.instructions * n;
+    }
+    for (const NestFacts::Function& f : facts_.outer_functions) {
+      const double n = outer_ / results_sharing(f);
+      function(f.name, f.times * n), ops_ += f.instructions * n;
+    }
+  }
+
+  // ---- sums ----
+
+  void partial_sums() {
+    const double partial = points_ * calls_ * (1 - 1 / chunks_);
+    if (chunks_ > 1) loads_ += partial, stores_ += partial, last_stores_ += partial;
+  }
+
+  /// What does not fit the register file is stored and loaded again at every step.
+  void spills() {
+    const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
+    if (spilled > 0) loads_ += spilled * iterations_ * calls_, stores_ += spilled * iterations_ * calls_;
+  }
+
+  void reduce_lanes() {
+    const double reductions = points_ * calls_;
+    if (plan_.finish_axis < 0) {
+      function("shuffle", 4 * reductions), function("add", 4 * reductions);
+      ops_ += 10 * reductions;
+      return;
+    }
+    // a tree of pairs, two shuffles each, then the levels that are left of it
+    const double rows = std::min(side_, double(plan_.lanes)), levels = std::log2(plan_.lanes / rows);
+    const double folds = reductions * (1 + (levels - 1) / rows);
+    function("shuffle", 2 * folds), function("add", folds);
+    ops_ += 3 * folds;
+    // of more rows than a tree takes, the others wait on the stack, and more than once (compiled code; 16 to 30 rows of 37 floats, Zen 4)
+    constexpr double kTree = 15, kMoves = 3;
+    const double waiting = kMoves * reductions * std::max(0.0, side_ - kTree) / side_;
+    loads_ += waiting, stores_ += waiting;
+  }
+
+  /// Pre: the instructions are counted.
+  void chain() {
+    if (!nest_.has_reduction()) return;
+    // the reorder buffer holds several small tiles at once, whose chains run side by side
+    // (kReorderBuffer), and of a longer one's end and the next one's begin what waits in the schedulers (one row of bf16 on Zen 4, chunks
+    // of 330 to 1650 instructions: 0.74 to 0.96 of the chain)
+    constexpr double kReorderBuffer = 256, kSchedulers = 96;
+    const double of_call = w_.instructions / calls_;
+    const double overlapped = gpu() ? 1 : std::min(of_call / kReorderBuffer, of_call / (of_call + kSchedulers));
+    const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
+    const double copies = lanes_reduced_ ? double(axes_[size_t(plan_.vec)].unroll) : 1;
+    w_.chain_steps = steps_ / copies * calls_ + (lanes_reduced_ ? (6 + std::log2(copies)) * calls_ : 0);
+    w_.chain_latency_ns = latency * overlapped;
+  }
+
+  void ends_of_tiles() {
+    // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
+    constexpr double kForeseen = 32;
+    const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
+    w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
+    if (nest_.has_reduction() && !plan_.tiled() && !gpu())
+      w_.call_overheads +=
+          std::max(0.0, last_stores_ / calls_ - kBurst) * calls_ * (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
+  }
+};
+
+}  // namespace
+
+void count_instructions(const CountedPlan& plan, hw::Workload& w) { Instructions(plan, w).run(); }
+
+}  // namespace rgen::rtile

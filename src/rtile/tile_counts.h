@@ -1,0 +1,50 @@
+// How often a plan's tiles run, and how far their axes go: what the counts of instructions and of traffic have in common.
+#pragma once
+#include "rtile/workload.h"
+
+namespace rgen::rtile {
+
+struct TileCounts {
+  struct Axis {
+    double mean = 0;      ///< output axis: mean size of a tile, in units
+    double trips = 1;     ///< reduced axis: iterations of its loop inside the tile
+    int64_t unroll = 1;   ///< ... and units per iteration
+    int64_t covered = 0;  ///< elements that the busiest worker covers
+  };
+  std::vector<Axis> axes;
+  double calls = 1;              ///< tiles of the busiest worker (chunks counted)
+  double points = 1, steps = 1;  ///< per tile: vectors of results, steps of the reduction
+  double chunks = 1;
+  double inside = 1;  ///< share of the points of a step that are computed: others read padding
+};
+TileCounts count_tiles(const Nest& nest, const NestPlan& plan);
+
+/// One plan, for those who count what it does. What it is made of lives as long as this.
+class CountedPlan {
+ public:
+  /// Pre: the plan's operands are placed.
+  CountedPlan(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, const TileCounts& counts)
+      : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts) {}
+
+  bool placed(size_t operand, Placement p) const { return operand < facts_.reads && plan_.operands[operand].placement == p; }
+
+ protected:
+  const Nest& nest_;
+  const NestFacts& facts_;
+  const NestPlan& plan_;
+  const PlanContext& c_;
+  const size_t n_;
+  const TileCounts& counts_;
+  const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
+
+  bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+  bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
+};
+
+/// The busiest worker's instructions, dependency chains and what tiles cost beside them. Adds to `w`: all but levels, workers and regions.
+void count_instructions(const CountedPlan& plan, hw::Workload& w);
+/// What crosses each level, of the busiest worker: fills levels[1…] (towards the registers: levels[0], not touched). Pre: levels has the
+/// profile's size.
+void count_traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& levels);
+
+}  // namespace rgen::rtile
