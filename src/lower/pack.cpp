@@ -217,8 +217,9 @@ void lower_box(NestContext& c, int operand) {
   const size_t rank = shape.size();
   const auto [lo, count, strides, run, inner, elements] = rtile::box_layout(tensor, o.access.index, c.nest.full_extents());
   if (source.strides[run] != inner) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
-  b.program.buffers.push_back(
-      {tensor.name + "_padded", tensor.dtype, elements, Buffer::Kind::workspace, -1, b.program.workspace_bytes, 0, false});
+  const bool flipped = operand == c.plan.operand_a && c.plan.copy_flips();
+  const DType dtype = flipped ? DType::u8 : tensor.dtype;
+  b.program.buffers.push_back({tensor.name + "_padded", dtype, elements, Buffer::Kind::workspace, -1, b.program.workspace_bytes, 0, false});
   b.program.workspace_bytes += round_up(elements * size_of(tensor.dtype), 64);
   const int buffer = int(b.program.buffers.size()) - 1;
 
@@ -232,7 +233,7 @@ void lower_box(NestContext& c, int operand) {
   const int64_t tasks = std::min<int64_t>(rows, std::max<int64_t>(1, c.plan.tasks()));
   Proc p;
   p.name = c.prefix + "_pad_" + tensor.name;
-  p.comment = "copies " + tensor.name + " into rows that the tiles can read without bounds checks";
+  p.comment = "copies " + tensor.name + " into rows that the tiles can read without bounds checks" + (flipped ? ", sign bits flipped" : "");
   const int task = b.variable("task", 0, tasks - 1);
   p.params.push_back(task);
   const int from = b.pointer(source.buffer, "src"), to = b.pointer(buffer, "dst");
@@ -261,40 +262,56 @@ void lower_box(NestContext& c, int operand) {
     if (lo[d] + count[d] > shape[d]) inside.push_back(Int(shape[d] - 1 - lo[d]) - x);
   }
   const bool integer = !is_float(tensor.dtype);
-  const std::string family = integer ? "vi_" : "vf_", type(to_string(tensor.dtype));
-  const int W = b.program.lanes;
+  const std::string family = integer ? "vi_" : "vf_", load = family + "load_" + std::string(to_string(tensor.dtype)),
+                    store = family + "store_" + std::string(to_string(dtype));
+  const int W = b.program.lanes, wide = W * 4 / size_of(tensor.dtype);  // elements of a vector, and of one of whole bytes
   const int64_t n = inner * count[run], before = -lo[run] * inner, valid = shape[run] * inner;
   const double fill = o.access.out_of_bounds.value_or(0);
+  const int offset = flipped ? 128 : 0;
+  const auto plus = [&](Body& body, int x, const std::string& op, int32_t value) {
+    const int y = b.reg("offset", true);
+    body.push_back({Op{"vi_set", y, false, {Int(value)}}});
+    body.push_back({Op{op, x, true, {Reg{x}, Reg{y}}}});
+  };
   const auto copy_row = [&](Body& body, bool outside) {
     const auto one = [&](Body& into, const Int& at, int64_t lanes, bool range) {
       const int x = b.reg("x", integer);
+      const Address source_at{from, src + at - Int(before)}, target{to, dst + at};
       if (outside)
-        into.push_back({Op{integer ? "vi_set" : "vf_set", x, false, {fill}}});
+        into.push_back({Op{family + "set", x, false, {fill + offset}}});
       else if (range)
-        into.push_back({Op{family + "load_" + type + "_range",
-                           x,
-                           false,
-                           {Address{from, src + at - Int(before)}, Int(before) - at, Int(before + valid) - at, fill}}});
+        into.push_back({Op{load + "_range", x, false, {source_at, Int(before) - at, Int(before + valid) - at, fill}}});
       else
-        into.push_back({Op{family + "load_" + type, x, false, {Address{from, src + at - Int(before)}}}});
+        into.push_back({Op{load, x, false, {source_at}}});
+      if (flipped && !outside) plus(into, x, "add", offset);
       if (lanes == W)
-        into.push_back({Op{family + "store_" + type, -1, false, {Address{to, dst + at}, Reg{x}}}});
+        into.push_back({Op{store, -1, false, {target, Reg{x}}}});
       else
-        into.push_back({Op{family + "store_" + type + "_n", -1, false, {Address{to, dst + at}, Reg{x}, Int(lanes)}}});
+        into.push_back({Op{store + "_n", -1, false, {target, Reg{x}, Int(lanes)}}});
     };
-    const auto loop = [&](int64_t begin, int64_t end, bool range) {  // whole vectors
+    const auto bytes = [&](Body& into, const Int& at) {
+      const int x = b.reg("x", true);
+      into.push_back({Op{"vi_load_bytes", x, false, {Address{from, src + at - Int(before)}}}});
+      if (flipped) plus(into, x, "xor", int32_t(0x80808080u));
+      into.push_back({Op{"vi_store_bytes", -1, false, {Address{to, dst + at}, Reg{x}}}});
+    };
+    const auto loop = [&](int64_t begin, int64_t end, int64_t step, auto&& copy) {
       if (begin >= end) return;
-      const int at = b.variable("x", begin, end - W);
+      const int at = b.variable("x", begin, end - step);
       auto inner_body = std::make_shared<Body>();
-      one(*inner_body, Int::var(at), W, range);
-      body.push_back({For{at, Int(begin), Int(end), W, inner_body}});
+      copy(*inner_body, Int::var(at));
+      body.push_back({For{at, Int(begin), Int(end), step, inner_body}});
     };
+    const auto partly = [&](Body& into, const Int& at) { one(into, at, W, true); };
+    const auto inner_vector = [&](Body& into, const Int& at) { one(into, at, W, false); };
     const int64_t whole = n / W * W;
     const int64_t left = std::min(whole, round_up(before, W));
     const int64_t right = std::max(left, std::min(whole, left + (before + valid - left) / W * W));
-    loop(0, left, true);
-    loop(left, right, false);
-    loop(right, whole, true);
+    const int64_t even = outside || wide == W ? left : left + (right - left) / wide * wide;
+    loop(0, left, W, partly);
+    loop(left, even, wide, bytes);
+    loop(even, right, W, inner_vector);
+    loop(right, whole, W, partly);
     if (whole < n) one(body, Int(whole), n - whole, true);
   };
   if (inside.empty()) {

@@ -43,6 +43,8 @@ Table make_table() {
   t["vi_load_group_n"] = {{.bytes = 4, .lanes = Lanes::count, .upper = 1}};
   t["vi_bcast_group"] = {{.bytes = 4}};
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
+  t["vi_load_bytes"] = t["vi_load_group"];
+  t["vi_store_bytes"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
   t["copy_element"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
   t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};

@@ -275,7 +275,10 @@ class Instructions : CountedPlan {
     }
     w_.atoms.push_back({plan_.atom.get(), inner_});
     const auto& a = facts_.operands[size_t(plan_.operand_a)];
-    if (a.element_bytes == 1 && plan_.offset_a) ops_ += distinct(a) * iterations_ * calls_;  // the sign flip
+    if (plan_.offset_a && !plan_.copy_flips()) {  // as long as other choices of bits
+      const double flips = distinct(a) * iterations_ * calls_;
+      function("select", flips), ops_ += flips;
+    }
     ops_ += inner_ * find_atom_row(plan_.atom->name)->instructions;
   }
 

@@ -167,8 +167,8 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
       all.push_back({std::move(f)});
       continue;
     }
-    // activations that leave their tensor, or whose rows collide in the cache: as they are, or copied into padded rows, if their type has
-    // the value that stands outside
+    // activations that leave their tensor, whose rows collide in the cache, or whose signs are flipped: as they are, or copied into padded
+    // rows, if their type has the value that stands outside
     const auto pads = [&](size_t i) {
       const double outside = f.operands[i].access.out_of_bounds.value_or(0);
       return round_to(outside, c_.program[facts_.operands[i].tensor].dtype) == outside;
@@ -176,7 +176,7 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
     std::vector<size_t> boxable;
     for (size_t i = 0; i < f.operands.size(); ++i)
       if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner && pads(i) &&
-          (!facts_.operands[i].guards.empty() || (contraction_ && collides(i))))
+          (!facts_.operands[i].guards.empty() || (contraction_ && collides(i)) || (f.offset_a && int(i) == f.operand_a)))
         boxable.push_back(i);
     // groups are read without bounds checks
     const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();

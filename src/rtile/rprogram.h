@@ -164,6 +164,8 @@ struct NestPlan {
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }
+  /// offset_a: the padded copy has the sign bits flipped, and the tiles read it as it is.
+  bool copy_flips() const { return offset_a && operands[size_t(operand_a)].placement == Placement::box; }
   /// Form staged: columns of a block; tiles of 32 of them, a warp's; steps of k over all reduced axes.
   int64_t block_columns() const { return tile[size_t(vec)].hi * tile[size_t(vec)].unit; }
   int64_t column_tiles() const { return tile[size_t(vec)].hi / staging->warp_columns; }

@@ -56,13 +56,14 @@ class Counter : CountedPlan {
 
   /// Padded copies made before the nest, row by row: where it comes from, which parts of it are inside; then whole vectors.
   void copies() {
-    constexpr double kRow = 24, kVector = 5;  // instructions
+    constexpr double kRow = 24, kVector = 5;  // instructions; of narrow types most vectors are copied as bytes
     for (size_t i = 0; i < facts_.reads; ++i) {
       if (plan_.operands[i].placement != Placement::box) continue;
       const auto& o = facts_.operands[i];
       const auto& p = c_.profile;
       const double rows = double(ceil_div(o.box_rows, std::max<int64_t>(1, plan_.tasks())));
-      const double copied = rows * double(o.box_row * o.element_bytes), vectors = rows * std::ceil(double(o.box_row) * 32 / p.vector_bits);
+      const double copied = rows * double(o.box_row * o.element_bytes),
+                   vectors = rows * std::ceil(double(o.box_row * o.element_bytes) * 8 / p.vector_bits);
       double read = o.element_bytes;
       for (int64_t s : o.shape) read *= double(s);
       read *= rows / double(o.box_rows);

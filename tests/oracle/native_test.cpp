@@ -213,6 +213,38 @@ TEST_CASE("factors widened: bf16 and f16 to f32, bytes to s16") {
   }
 }
 
+TEST_CASE("padded copies of small types: as bytes, and with signs flipped") {
+  for (const char* name : {"zen4", "zen3"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* dtype : {"s8", "u8", "bf16", "f16"}) {
+      for (const char* size : {"\"m\": 3, \"n\": 32, \"k\": 5", "\"m\": 29, \"n\": 70, \"k\": 131", "\"m\": 24, \"n\": 33, \"k\": 1024"})
+        add_preset(programs, "matmul", dtype, size);
+      for (const char* size : {"\"h\": 9, \"w\": 11, \"ci\": 37, \"co\": 21, \"r\": 3, \"s\": 3, \"stride\": 2, \"pad\": 1",
+                               "\"h\": 5, \"w\": 40, \"ci\": 3, \"co\": 32, \"r\": 1, \"s\": 5, \"stride\": 1, \"pad\": 2"})
+        add_preset(programs, "conv2d", dtype, std::string("\"n\": 2, ") + size);
+    }
+    const std::vector<Problem> products = test::make_problems(programs);
+    KernelBatch batch;
+    int flipped = 0;
+    for (size_t i = 0; i < products.size(); ++i) {
+      const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 400});
+      const auto copied = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+        const auto& operands = c.program->groups.front().nests.front().operands;
+        return std::any_of(operands.begin(), operands.end(), [](const rtile::Operand& o) { return o.placement == rtile::Placement::box; });
+      });
+      if (copied == plans.end()) continue;
+      flipped += copied->program->groups.front().nests.front().copy_flips();
+      batch.add(products[i], profile, *copied, "copied");
+    }
+    CHECK(batch.size() >= 8);
+    CHECK(batch.mentioning("vi_store_bytes(") >= 6);
+    if (name == std::string("zen4")) CHECK(flipped >= 4);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -472,6 +472,17 @@ INLINE vi vi_bcast_group(const void* p) {
   if ((unsigned long long)p % 4 == 0) return *(const int32_t*)p;
   return (vi)(b[0] | (vu)b[1] << 8 | (vu)b[2] << 16 | (vu)b[3] << 24);
 }
+//@ vi_load_bytes
+/// Each lane's 4 bytes, of any alignment.
+INLINE vi vi_load_bytes(const void* p) { return vi_bcast_group((const uint8_t*)p + 4 * lane()); }
+//@ vi_store_bytes
+INLINE void vi_store_bytes(void* p, vi v) {
+  uint8_t* b = (uint8_t*)p + 4 * lane();
+  if ((unsigned long long)b % 4 == 0)
+    *(int32_t*)b = v;
+  else
+    for (int i = 0; i < 4; ++i) b[i] = (uint8_t)(v >> 8 * i);
+}
 //@ vi_bcast_group_n
 /// The first `bytes` < 4 bytes at p, then zeros; nothing else is read.
 INLINE vi vi_bcast_group_n(const void* p, int bytes) {

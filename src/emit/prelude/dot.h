@@ -5,6 +5,10 @@
 INLINE vi vi_load_group(const void* p) { return vi_load_s32((const int32_t*)p); }
 //@ vi_load_group_n
 INLINE vi vi_load_group_n(const void* p, int n) { return vi_load_s32_n((const int32_t*)p, n); }
+//@ vi_load_bytes
+INLINE vi vi_load_bytes(const void* p) { return vi_load_s32((const int32_t*)p); }
+//@ vi_store_bytes
+INLINE void vi_store_bytes(void* p, vi v) { vi_store_s32((int32_t*)p, v); }
 //@ vi_bcast_group
 INLINE vi vi_bcast_group(const void* p) {
   int32_t group;
