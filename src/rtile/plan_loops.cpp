@@ -270,19 +270,15 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
     double balance;
   };
   std::vector<Option> all;
-  const auto balance = [&](const Parallel& x) {
-    const int64_t blocks = p.tile[size_t(x.axis)].blocks;
-    return double(blocks) / double(x.parts * ceil_div(blocks, x.parts));
-  };
   const int64_t T = c_.threads;
   for (int a : outputs_) {
     const int64_t parts = std::min<int64_t>(T, p.tile[size_t(a)].blocks);
-    if (parts > 1) all.push_back({{{a, parts}}, balance({a, parts}) * double(parts)});
+    if (parts > 1) all.push_back({{{a, parts}}, balance(p, {a, parts}) * double(parts)});
     for (int b : outputs_)
       for (int64_t x = 2; x < T; ++x) {
         const int64_t y = T / x;
         if (b == a || y < 2 || p.tile[size_t(a)].blocks < x || p.tile[size_t(b)].blocks < y) continue;
-        all.push_back({{{a, x}, {b, y}}, balance({a, x}) * balance({b, y}) * double(x * y)});
+        all.push_back({{{a, x}, {b, y}}, balance(p, {a, x}) * balance(p, {b, y}) * double(x * y)});
       }
   }
   std::stable_sort(all.begin(), all.end(), [](const Option& x, const Option& y) { return x.balance > y.balance; });

@@ -73,7 +73,7 @@ std::vector<NestPlan> Planner::run() {
   // a GPU's tiles have few loops to go with; those of sums of rows and of maps differ little but in how memory is walked
   const auto by_walk = [&](const Scored& t) { return streams(t.plan) || sums_rows(t.plan); };
   const int more = gpu() ? 2 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
-  const size_t most = size_t(more * c_.register_tiles * c_.breadth);
+  const size_t most = size_t((more * c_.register_tiles + (c_.threads > 1 ? kEven : 0)) * c_.breadth);
   // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};
   double fastest[2] = {0, 0};
@@ -119,6 +119,11 @@ int64_t Planner::reuse(const NestPlan& p, size_t operand) const {
   return points;
 }
 
+double Planner::balance(const NestPlan& p, const Parallel& split) {
+  const int64_t blocks = p.tile[size_t(split.axis)].blocks;
+  return double(blocks) / double(split.parts * ceil_div(blocks, split.parts));
+}
+
 void Planner::prefer_reuse() {
   for (size_t i = 0; i < facts_.reads; ++i)  // a factor that is read once decides by itself how fast the others are used
     if (facts_.operands[i].inner &&
@@ -126,26 +131,32 @@ void Planner::prefer_reuse() {
       return;
   struct Ranked {
     Scored tile;
-    std::vector<int64_t> reuse;  // of each factor: points that one load serves
-    int behind = 0;              // 1: a faster tile has the same reuse; 2: one has more of one factor and no less of the other
+    std::vector<double> reuse;    // of each factor: points that one load serves
+    std::vector<double> balance;  // of each axis
+    int behind = 0;               // 1: a faster tile has the same reuse; 2: one has more of one factor and no less of the other
+    bool uneven = false;          // ... and shares out its blocks as evenly
+  };
+  const auto no_more = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
   };
   std::vector<Ranked> all;
   for (Scored& t : tiles_) {
-    Ranked r{std::move(t), {}};
-    for (size_t i = 0; i < facts_.reads; ++i) {
-      if (!facts_.operands[i].inner) continue;
-      r.reuse.push_back(reuse(r.tile.plan, i));
-    }
+    Ranked r{std::move(t), {}, {}};
+    for (size_t i = 0; i < facts_.reads; ++i)
+      if (facts_.operands[i].inner) r.reuse.push_back(double(reuse(r.tile.plan, i)));
+    for (int a : outputs_) r.balance.push_back(balance(r.tile.plan, {a, c_.threads}));
     for (const Ranked& faster : all) {
-      if (copies(faster.tile.plan) != copies(r.tile.plan)) continue;
-      if (r.reuse == faster.reuse)
-        r.behind = std::max(r.behind, 1);
-      else if (std::equal(r.reuse.begin(), r.reuse.end(), faster.reuse.begin(), std::less_equal<>()))
-        r.behind = 2;
+      if (copies(faster.tile.plan) != copies(r.tile.plan) || !no_more(r.reuse, faster.reuse)) continue;
+      r.behind = std::max(r.behind, r.reuse == faster.reuse ? 1 : 2);
+      r.uneven |= no_more(r.balance, faster.balance);
     }
     all.push_back(std::move(r));
   }
   std::stable_sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) { return a.behind < b.behind; });
+  const auto rest = std::find_if(all.begin(), all.end(), [](const Ranked& r) { return r.behind > 0; });
+  auto even = rest;
+  for (auto r = rest; r != all.end() && even - rest < kEven; ++r)
+    if (!r->uneven) std::rotate(even++, r, r + 1);
   tiles_.clear();
   for (Ranked& r : all) tiles_.push_back(std::move(r.tile));
 }

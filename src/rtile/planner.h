@@ -17,6 +17,7 @@ class Planner {
 
  private:
   static constexpr size_t kLoops = 4;
+  static constexpr int kEven = 8;              ///< register tiles that go on because workers share their blocks evenly
   static constexpr double kCacheTile = 0.001;  ///< by which a further loop should be faster
   static constexpr double kCopy = 0.02;        ///< by which a padded copy should be
   struct Scored {
@@ -113,7 +114,10 @@ class Planner {
   int64_t points(const NestPlan& p) const;
   /// Points of the register tile that one load of the operand serves.
   int64_t reuse(const NestPlan& p, size_t operand) const;
-  /// Tiles with more reuse of some factor than any faster one go to the front: loops and caches may make more of them. Pre: fastest first.
+  /// The share of their time for which the parts of a split have blocks.
+  static double balance(const NestPlan& p, const Parallel& split);
+  /// Tiles with more reuse of some factor than any faster one go to the front, then some whose blocks the workers share more evenly: loops,
+  /// caches and threads may make more of them. Pre: fastest first.
   void prefer_reuse();
   void unroll(NestPlan& p) const;
   int64_t followed_steps(const NestPlan& p, int axis, int64_t unit) const;

@@ -17,6 +17,7 @@ class Traffic : Walks {
   /// Streams beyond the first-level cache.
   void run() {
     into_.back().read_bytes = (plan_.stream ? c_.missing_beside_streams : c_.missing) * c_.ahead_bytes;
+    place_sums();
     size_t farthest = 0;  // the last level that streams come from
     for (size_t i = 0; i < facts_.operands.size(); ++i)
       while (leaves(i, farthest)) ++farthest;
@@ -29,6 +30,9 @@ class Traffic : Walks {
  private:
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
+
+  /// Where partial sums wait that have a place of their own, because their results are narrower; −1: with the results.
+  int sums_home_ = -1;
 
   // of every depth: 0 is the worker's whole share, the last one a single tile, or a step of it
   std::vector<Loop> loops_;
@@ -47,6 +51,19 @@ class Traffic : Walks {
   };
   std::vector<Stream> streams_;  ///< of every operand
   double unprefetched_ = 1;      ///< how much longer lines take, of more streams than prefetchers follow
+
+  bool sums_apart(size_t operand) const {
+    return chunks_ > 1 && facts_.operands[operand].is_store && facts_.operands[operand].element_bytes < kSum;
+  }
+  void place_sums() {
+    bool apart = false;
+    for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) apart |= sums_apart(i);
+    if (!apart) return;
+    std::vector<int64_t> all(n_);
+    for (size_t a = 0; a < n_; ++a) all[a] = axes_[a].covered;
+    std::vector<double> each(facts_.operands.size());
+    sums_home_ = near_level(c_.profile, footprint(all, each), 0.8);
+  }
 
   void walk_depths() {
     loops_ = all_loops();
@@ -195,6 +212,7 @@ class Traffic : Walks {
       const auto& o = facts_.operands[i];
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, placed(i, Placement::prepack) ? Fetch::packed : Fetch::rows);
       if (placed(i, Placement::box)) each[i] *= o.box_spread;
+      if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
       sum += each[i];
     }
     return sum;
@@ -223,7 +241,10 @@ class Traffic : Walks {
   bool passes_by(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].passes_by; }
 
   /// It waits beyond this level between its uses.
-  bool leaves(size_t operand, size_t level) const { return !c_.near && c_.home[size_t(facts_.operands[operand].tensor)] > int(level); }
+  bool leaves(size_t operand, size_t level) const {
+    const int home = c_.home[size_t(facts_.operands[operand].tensor)];
+    return !c_.near && (sums_apart(operand) ? std::max(home, sums_home_) : home) > int(level);
+  }
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.
   /// Only small caches are indexed by plain address bits.
@@ -249,6 +270,7 @@ class Traffic : Walks {
   /// A tile that goes on with partial sums from memory begins when they are there: most of the latency, in shares of it as runs count (6
   /// to 24 rows of 256 bytes on Zen 4: 100 ns).
   static constexpr double kSumsWait = 6;
+  static constexpr int kSum = 4;  ///< bytes
   double tile_bytes(const NestFacts::OperandFacts& o) const {
     double bytes = o.element_bytes;
     for (size_t a = 0; a < n_; ++a)
