@@ -97,15 +97,22 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
   }
   std::vector<std::unique_ptr<driver::Kernel>> kernels(drawn.size());
   std::atomic<size_t> next{0};
+  std::exception_ptr failed;  // the chosen plan, without which there is no regret
   std::vector<std::thread> workers;
   for (int j = 0; j < o.jobs; ++j)
     workers.emplace_back([&] {
       for (size_t i; (i = next++) < drawn.size();) try {
           kernels[i] = std::make_unique<driver::Kernel>(
               driver::compile(*drawn[i], {"", std::getenv("PATH") ? std::getenv("PATH") : "", cache_folder()}));
-        } catch (const Error& e) { std::cerr << fmt::format("{}: plan left out: {}\n", program->name, e.what()); }
+        } catch (const Error& e) {
+          if (i == 0)
+            failed = std::current_exception();
+          else
+            std::cerr << fmt::format("{}: plan left out: {}\n", program->name, e.what());
+        }
     });
   for (std::thread& w : workers) w.join();
+  if (failed) std::rethrow_exception(failed);
 
   const auto inputs = run::make_inputs(*program, o.seed);
   const auto outputs = run::make_outputs(*program);

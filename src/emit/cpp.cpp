@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "emit/backend.h"
+#include "emit/names.h"
 #include "emit/prelude.h"
 #include "emit/printer.h"
 #include "lower/lower.h"

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "emit/backend.h"
+#include "emit/names.h"
 #include "emit/prelude.h"
 #include "emit/printer.h"
 #include "lower/lower.h"

@@ -42,7 +42,7 @@ class SpecialisedLowering : StagedBlock {
   }
 
  private:
-  static constexpr int64_t kBarrier = 8;
+  static constexpr int64_t kBarrier = rtile::BlockMemory::kBarrier;
   const int64_t rounds_;   ///< of a task, a stage each
   const int64_t part_b_;   ///< where in a stage b begins
   const int64_t bytes_b_;  ///< ... and how much of it there is

@@ -101,8 +101,11 @@ class Instructions : CountedPlan {
     const bool grouped = plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b);
     if (o.element_bytes < 4 && !grouped) function("convert", n), ops_ += n;
     if (!checked(i)) return;
-    // a border tile checks each access, and waits for the branch
-    gpu() ? guard(n * border_share(i), distinct(o)) : void(border_ += guard_cycles(distinct(o)) * n * border_share(i));
+    const double at_border = n * border_share(i);
+    if (gpu())
+      guard(at_border, distinct(o));
+    else  // a border tile checks each access, and waits for the branch
+      border_ += guard_cycles(distinct(o)) * at_border;
   }
 
   double loads_of(size_t i) const {

@@ -253,14 +253,14 @@ int64_t shared_bytes(const NestPlan& plan) { return plan.form == AtomForm::warp 
 
 BlockMemory block_memory(const NestPlan& plan) {
   const Staging& s = *plan.staging;
-  constexpr int64_t kBarrier = 8, kRows = kFragmentTile * 4;
+  constexpr int64_t kRows = kFragmentTile * 4;
   BlockMemory m;
   m.stage = s.depth * (s.block_rows() + plan.block_columns()) * kStepBytes;
   m.barriers = s.stages * m.stage;
   if (s.producers() == 0) {
     m.bytes = std::max(m.barriers, s.warps() * plan.column_tiles() * kRows);
   } else {
-    m.rows = round_up(m.barriers + 2 * s.stages * kBarrier, 128);
+    m.rows = round_up(m.barriers + 2 * s.stages * BlockMemory::kBarrier, 128);
     m.bytes = m.rows + s.warps() * kRows;
   }
   return m;

@@ -70,7 +70,8 @@ constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 1
 /// Form staged: a block's shared memory. Unit group: stages, two barriers for each, then a tile of rows of every warp's sums, which leave
 /// while the stages are filled for the next task; else the rows take the stages' place. Bytes, from the start.
 struct BlockMemory {
-  int64_t stage = 0;  ///< of one
+  static constexpr int64_t kBarrier = 8;  ///< bytes of one
+  int64_t stage = 0;                      ///< of one
   int64_t barriers = 0, rows = 0, bytes = 0;
 };
 BlockMemory block_memory(const NestPlan& plan);
