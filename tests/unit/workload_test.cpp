@@ -300,7 +300,7 @@ TEST_CASE("partial sums have four bytes whatever their results have, and wait wh
   for (const rtile::Loop& l : plan.loops)
     if (nest.axes[size_t(l.axis)].reduced) chunks *= (512 + l.step - 1) / l.step;
   const double sums = 4 * 512 * 512, results = sums / 2;
-  const hw::LevelTraffic& beyond_l2 = rtile::workload(nest, facts, plan, context).levels[2];
+  const hw::LevelTraffic beyond_l2 = rtile::workload(nest, facts, plan, context).levels[2];
   CHECK(beyond_l2.write_bytes == doctest::Approx(double(chunks) * sums));
   CHECK(beyond_l2.read_bytes >= double(chunks - 1) * sums + 2 * results);  // and both factors
   // all that is multiplied near: the sums, 1 MiB, still do not fit beside it
