@@ -241,8 +241,7 @@ void Planner::add_blocks(NestPlan& p, const std::vector<int>& order, int64_t til
         double sum = 0;
         for (size_t k = 0; k < facts_.operands.size(); ++k)
           if (facts_.operands[k].coef[size_t(a)] != 0)
-            sum += footprint_bytes(facts_.operands[k], e, c_.profile.levels[0].line_bytes,
-                                   k < facts_.reads && p.operands[k].placement == Placement::prepack ? Fetch::packed : Fetch::rows);
+            sum += footprint_bytes(facts_.operands[k], e, c_.profile.levels[0].line_bytes, fetch_of(facts_, p, k, Fetch::rows));
         return sum;
       };
       int64_t blocks = 1;

@@ -131,19 +131,17 @@ void Planner::prefer_reuse() {
       return;
   struct Ranked {
     Scored tile;
-    std::vector<double> reuse;    // of each factor: points that one load serves
+    std::vector<int64_t> reuse;   // of each factor: points that one load serves
     std::vector<double> balance;  // of each axis
     int behind = 0;               // 1: a faster tile has the same reuse; 2: one has more of one factor and no less of the other
     bool uneven = false;          // ... and shares out its blocks as evenly
   };
-  const auto no_more = [](const std::vector<double>& a, const std::vector<double>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
-  };
+  const auto no_more = [](const auto& a, const auto& b) { return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>()); };
   std::vector<Ranked> all;
   for (Scored& t : tiles_) {
     Ranked r{std::move(t), {}, {}};
     for (size_t i = 0; i < facts_.reads; ++i)
-      if (facts_.operands[i].inner) r.reuse.push_back(double(reuse(r.tile.plan, i)));
+      if (facts_.operands[i].inner) r.reuse.push_back(reuse(r.tile.plan, i));
     for (int a : outputs_) r.balance.push_back(balance(r.tile.plan, {a, c_.threads}));
     for (const Ranked& faster : all) {
       if (copies(faster.tile.plan) != copies(r.tile.plan) || !no_more(r.reuse, faster.reuse)) continue;

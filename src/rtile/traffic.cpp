@@ -210,7 +210,7 @@ class Traffic : Walks {
     double sum = 0;
     for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
-      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, placed(i, Placement::prepack) ? Fetch::packed : Fetch::rows);
+      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, fetch_of(facts_, plan_, i, Fetch::rows));
       if (placed(i, Placement::box)) each[i] *= o.box_spread;
       if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
       sum += each[i];

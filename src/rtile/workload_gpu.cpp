@@ -101,8 +101,8 @@ GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan,
 }
 
 double GpuTile::bytes(size_t operand, const NestPlan& plan, const std::vector<int64_t>& extents) const {
-  const bool packed = operand < facts_.reads && plan.operands[operand].placement == Placement::prepack;
-  return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes, packed ? Fetch::packed : Fetch::sectors);
+  return footprint_bytes(facts_.operands[operand], extents, c_.profile.levels[1].line_bytes,
+                         fetch_of(facts_, plan, operand, Fetch::sectors));
 }
 
 /// How many times its bytes a tile's stores move: each goes to L2 by itself, in whole lines, and neighbours that another store of the same

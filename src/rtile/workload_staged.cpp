@@ -151,8 +151,7 @@ void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, co
   const auto all = covered(nest, plan, s.rows.extent, nest.axes[size_t(plan.vec)].extent, batches);
   const double waves = std::ceil(double(plan.tasks()) / double(wave));
   const auto bytes = [&](size_t i, const std::vector<int64_t>& extents) {
-    const bool packed = i < facts.reads && plan.operands[i].placement == Placement::prepack;
-    return footprint_bytes(facts.operands[i], extents, c.profile.levels[1].line_bytes, packed ? Fetch::packed : Fetch::sectors);
+    return footprint_bytes(facts.operands[i], extents, c.profile.levels[1].line_bytes, fetch_of(facts, plan, i, Fetch::sectors));
   };
   double total = 0;
   for (size_t i = 0; i < facts.operands.size(); ++i) total += bytes(i, all);
