@@ -1,0 +1,197 @@
+// Padded copies of activations whose accesses leave the tensor or whose rows collide in the cache: rows dealt out to tasks, each copied by
+// vectors, whole ones of bytes where its elements are small.
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/context.h"
+#include "rtile/layout.h"
+
+namespace rgen::lower {
+
+namespace {
+
+/// The copy of one row, inside the tensor or (`outside`) beside it.
+class RowCopy {
+ public:
+  struct Elements {
+    DType from, to;
+    bool flipped;  ///< signed bytes become unsigned ones, 128 more
+    double fill;   ///< where there are none
+  };
+  struct Row {
+    Address from, to;               ///< of the row's first element in the copy (from: if it were in the tensor)
+    int64_t before, valid, length;  ///< elements of padding before those of the tensor; those; all
+  };
+  RowCopy(Builder& b, const Elements& e, const Row& row, bool outside) : b_(b), e_(e), row_(row), outside_(outside) {}
+
+  void into(Body& body) {
+    const int64_t left = std::min(whole_, round_up(row_.before, lanes_));
+    const int64_t right = std::max(left, std::min(whole_, left + (row_.before + row_.valid - left) / lanes_ * lanes_));
+    const int64_t even = outside_ || wide_ == lanes_ ? left : left + (right - left) / wide_ * wide_;
+    loop(body, 0, left, lanes_, &RowCopy::edge);
+    loop(body, left, even, wide_, &RowCopy::bytes);
+    loop(body, even, right, lanes_, &RowCopy::inner);
+    loop(body, right, whole_, lanes_, &RowCopy::edge);
+    if (whole_ < row_.length) vector(body, Int(whole_), row_.length - whole_, true);
+  }
+
+ private:
+  Builder& b_;
+  const Elements& e_;
+  const Row& row_;
+  const bool outside_;
+  const bool integer_ = !is_float(e_.from);
+  const std::string family_ = integer_ ? "vi_" : "vf_";
+  const int64_t lanes_ = b_.program.lanes, wide_ = lanes_ * 4 / size_of(e_.from);  // elements of a vector, and of one of whole bytes
+  const int64_t whole_ = row_.length / lanes_ * lanes_;
+
+  static Address plus(const Address& a, const Int& at) { return {a.pointer, a.offset + at}; }
+
+  void loop(Body& body, int64_t begin, int64_t end, int64_t step, void (RowCopy::*copy)(Body&, const Int&)) {
+    if (begin >= end) return;
+    const int at = b_.variable("x", begin, end - step);
+    auto inner = std::make_shared<Body>();
+    (this->*copy)(*inner, Int::var(at));
+    body.push_back({For{at, Int(begin), Int(end), step, inner}});
+  }
+  void edge(Body& body, const Int& at) { vector(body, at, lanes_, true); }
+  void inner(Body& body, const Int& at) { vector(body, at, lanes_, false); }
+
+  void bytes(Body& body, const Int& at) {
+    const int x = b_.reg("x", true);
+    body.push_back({Op{"vi_load_bytes", x, false, {plus(row_.from, at)}}});
+    if (e_.flipped) combine(body, x, "xor", int32_t(0x80808080u));
+    body.push_back({Op{"vi_store_bytes", -1, false, {plus(row_.to, at), Reg{x}}}});
+  }
+
+  void vector(Body& body, const Int& at, int64_t count, bool edge) {
+    const int x = b_.reg("x", integer_), offset = e_.flipped ? 128 : 0;
+    const std::string load = family_ + "load_" + std::string(to_string(e_.from)),
+                      store = family_ + "store_" + std::string(to_string(e_.to));
+    const Address from = plus(row_.from, at), to = plus(row_.to, at);
+    if (outside_)
+      body.push_back({Op{family_ + "set", x, false, {e_.fill + offset}}});
+    else if (edge)
+      body.push_back({Op{load + "_range", x, false, {from, Int(row_.before) - at, Int(row_.before + row_.valid) - at, e_.fill}}});
+    else
+      body.push_back({Op{load, x, false, {from}}});
+    if (e_.flipped && !outside_) combine(body, x, "add", offset);
+    if (count == lanes_)
+      body.push_back({Op{store, -1, false, {to, Reg{x}}}});
+    else
+      body.push_back({Op{store + "_n", -1, false, {to, Reg{x}, Int(count)}}});
+  }
+
+  void combine(Body& body, int x, const std::string& op, int32_t constant) {
+    const int y = b_.reg("offset", true);
+    body.push_back({Op{"vi_set", y, false, {Int(constant)}}});
+    body.push_back({Op{op, x, true, {Reg{x}, Reg{y}}}});
+  }
+};
+
+class PaddedCopy {
+ public:
+  PaddedCopy(NestContext& c, int operand)
+      : c_(c),
+        b_(c.builder),
+        operand_(operand),
+        access_(c.plan.operands[size_t(operand)].access),
+        tensor_(c.program[access_.tensor]),
+        source_(c.location.at(access_.tensor)),
+        box_(rtile::box_layout(tensor_, access_.index, c.nest.full_extents())) {
+    if (source_.strides[box_.run] != box_.inner) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
+    for (size_t d = 0; d < box_.run; ++d) rows_ *= box_.count[d];
+    tasks_ = std::min<int64_t>(rows_, std::max<int64_t>(1, c.plan.tasks()));
+  }
+
+  void run() {
+    LoopProgram& program = b_.program;
+    const int64_t at = program.workspace_bytes;
+    program.buffers.push_back({tensor_.name + "_padded", element_.to, box_.elements, Buffer::Kind::workspace, -1, at, 0, false});
+    program.workspace_bytes += round_up(box_.elements * size_of(tensor_.dtype), 64);
+    buffer_ = int(program.buffers.size()) - 1;
+
+    rtile::Linear l = rtile::linearise(access_.index, box_.strides, int(c_.nest.axes.size()));
+    for (size_t d = 0; d < shape_.size(); ++d) l.constant -= box_.strides[d] * box_.lo[d];
+    const std::vector<int64_t> zeros(l.coef.size(), 0);
+    c_.addressing[size_t(operand_)] = {buffer_, l.coef, zeros, l.coef, zeros, l.constant};
+
+    const int proc = b_.proc(procedure());
+    program.regions.push_back({proc, tasks_, "pad " + tensor_.name, c_.plan.block_tasks});
+  }
+
+ private:
+  NestContext& c_;
+  Builder& b_;
+  const int operand_;
+  const ir::Access& access_;
+  const ir::Tensor& tensor_;
+  const Location& source_;
+  const rtile::BoxLayout box_;
+  const std::vector<int64_t> shape_ = rtile::const_sizes(tensor_.shape);
+  const bool flipped_ = operand_ == c_.plan.operand_a && c_.plan.copy_flips();
+  const RowCopy::Elements element_{tensor_.dtype, flipped_ ? DType::u8 : tensor_.dtype, flipped_, access_.out_of_bounds.value_or(0)};
+  int64_t rows_ = 1, tasks_ = 1;
+  int buffer_ = -1;
+
+  Proc procedure() {
+    Proc p;
+    p.name = c_.prefix + "_pad_" + tensor_.name;
+    p.comment = "copies " + tensor_.name + " into rows that the tiles can read without bounds checks";
+    if (flipped_) p.comment += ", sign bits flipped";
+    const int task = b_.variable("task", 0, tasks_ - 1);
+    p.params.push_back(task);
+    const int from = b_.pointer(source_.buffer, "src"), to = b_.pointer(buffer_, "dst");
+    p.body.push_back({LetPtr{from, Int(0)}});
+    p.body.push_back({LetPtr{to, Int(0)}});
+    const int first = b_.variable("first", 0, rows_), last = b_.variable("last", 0, rows_), row = b_.variable("row", 0, rows_ - 1);
+    p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, rows_), Int(tasks_)}});
+    p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, rows_) + Int(rows_), Int(tasks_)}});
+    p.body.push_back({For{row, Int::var(first), Int::var(last), 1, copy_of_row(from, to, row)}});
+    return p;
+  }
+
+  std::shared_ptr<Body> copy_of_row(int from, int to, int row) {
+    auto body = std::make_shared<Body>();
+    Int src(0), dst(0), rest = Int::var(row);
+    std::vector<Int> inside;
+    int64_t remaining = rows_;
+    for (size_t d = 0; d < box_.run; ++d) {
+      const int64_t lo = box_.lo[d], count = box_.count[d];
+      remaining /= count;
+      const Int x = next_place(*body, rest, count, remaining);
+      src = src + (x + Int(lo)) * source_.strides[d], dst = dst + x * box_.strides[d];
+      if (lo < 0) inside.push_back(x + Int(lo));
+      if (lo + count > shape_[d]) inside.push_back(Int(shape_[d] - 1 - lo) - x);
+    }
+    const int64_t before = -box_.lo[box_.run] * box_.inner, valid = shape_[box_.run] * box_.inner;
+    const RowCopy::Row r{{from, src - Int(before)}, {to, dst}, before, valid, box_.inner * box_.count[box_.run]};
+    if (inside.empty()) {
+      RowCopy(b_, element_, r, false).into(*body);
+    } else {
+      auto yes = std::make_shared<Body>(), no = std::make_shared<Body>();
+      RowCopy(b_, element_, r, false).into(*yes);
+      RowCopy(b_, element_, r, true).into(*no);
+      body->push_back({If{inside, yes, no}});
+    }
+    return body;
+  }
+
+  /// Along a dimension of `count` places with `remaining` rows in each; `rest` is what is left of the row's number.
+  Int next_place(Body& body, Int& rest, int64_t count, int64_t remaining) {
+    const Int row = rest;
+    rest = Int(0);
+    if (remaining <= 1) return row;  // what follows has one element
+    const int q = b_.variable("i", 0, count - 1), r = b_.variable("rest", 0, remaining - 1);
+    body.push_back({LetInt{LetInt::Op::floor_div, q, row, Int(remaining)}});
+    body.push_back({LetInt{LetInt::Op::floor_mod, r, row, Int(remaining)}});
+    rest = Int::var(r);
+    return Int::var(q);
+  }
+};
+
+}  // namespace
+
+void lower_box(NestContext& c, int operand) { PaddedCopy(c, operand).run(); }
+
+}  // namespace rgen::lower
