@@ -32,10 +32,13 @@ double cubes_of(double us, double n, double compute_us) {
 
 /// Throughput of the instructions, and a dependency chain beside it.
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
-  // multiply-adds and the vector functions compete for the same ports
-  double vector_ns = 0;
-  for (const auto& [atom, count] : w.atoms) vector_ns += count / atom->per_ns + count * register_conflict_ns(*atom, p);
-  for (const auto& [name, count] : w.functions) vector_ns += count * p.cost(name) / p.ghz;
+  // products, and the functions that compete with them for the same ports, beside those that have their own; others may use both
+  double products = 0, beside = 0, both = 0;
+  for (const auto& [atom, count] : w.atoms) products += count / atom->per_ns + count * register_conflict_ns(*atom, p);
+  for (const auto& [name, count] : w.functions)
+    (name == "mul" ? products : p.own_ports.count(name) ? beside : both) += count * p.cost(name) / p.ghz;
+  for (const auto& [name, count] : w.last) both += count * p.cost(name) / p.ghz;
+  const double vector_ns = std::max(products, beside) + both;
   const double loads = w.loads / (p.load_ports * p.ghz), stores = w.stores / (p.store_ports * p.ghz);
   const double issue = w.instructions / (p.issue_width * p.ghz);
   // resources used near their limits at the same time get in each other's way: a smooth maximum, of fourth powers (two of equal length:

@@ -31,6 +31,7 @@ struct Workload {
   };
   std::vector<Issue> atoms;                                    ///< contraction atoms issued
   std::vector<std::pair<std::string_view, double>> functions;  ///< vectors through "add", "exp", … (Profile::cycles)
+  std::vector<std::pair<std::string_view, double>> last;       ///< ... that come together at the ends of tiles: beside nothing
   double loads = 0, stores = 0;                                ///< vector memory instructions issued
   double guarded_loads = 0;                                    ///< of the loads, those behind a branch of their own (GPU)
   double instructions = 0;                                     ///< all of them

@@ -29,7 +29,7 @@ class Recorder {
     auto cycles = [&](std::string_view name, bool chain = false) { return rates.find(name, chain); };
     for (auto& [name, entry] : doc_["cycles"].items())
       if (double c = name == "int_div" ? cycles(name) * doc_["vector"]["bits"]["value"].get<int>() / 32 : cycles(name); c > 0)
-        entry = figure(c, "cycles");
+        entry = timed(rates, name, c);
     for (auto [key, loop] : {std::pair{"loads", "load"}, {"stores", "store"}})
       doc_["issue"][key] = figure(std::max(1.0, std::round(1 / cycles(loop))), "per cycle");
     if (cycles("broadcast") > 0 && cycles("split_load") > 0) {  // multiply-adds with an element from memory, two a cycle at best
@@ -86,6 +86,13 @@ class Recorder {
   }
 
  private:
+  /// Beside as many multiply-adds a function with ports of its own takes no longer than alone, others the sum.
+  json timed(const Rates& rates, const std::string& function, double cycles) const {
+    json entry = figure(cycles, "cycles");
+    const double alone = std::max(cycles, rates.find("fma", false)), beside = rates.find("fma+" + function, false);
+    if (beside > 0 && beside < 1.2 * alone) entry["own_ports"] = true;
+    return entry;
+  }
   json bandwidth(const std::vector<LevelFigures::Row>& rows, double LevelFigures::Row::*column) const {
     json table = json::array();
     for (const LevelFigures::Row& row : rows) table.push_back({{"sharers", row.sharers}, {"value", rounded_to(row.*column, 3)}});
@@ -103,13 +110,16 @@ void measure_into(json& document, const Topology& topology, const std::vector<st
   Team team(topology.cpus);
   const int bits = document["vector"]["bits"]["value"];
   Recorder recorder(document);
-  recorder.rates(measure_rates(team, bits, isa));
+  Rates rates = measure_rates(team, bits, isa);
 
   std::vector<CacheLevel> caches;  // those of the document, which has dropped what cannot be
   for (const json& level : document["levels"])
     for (const CacheLevel& cache : topology.caches)
       if (level["name"] == "L" + std::to_string(cache.level)) caches.push_back(cache);
   if (caches.size() + 1 == document["levels"].size()) recorder.memory(measure_memory(team, caches, bits, budget));
+  // whoever shares the cores may take their ports for the whole of a measurement, but less often for both
+  rates.improve(measure_rates(team, bits, isa));
+  recorder.rates(rates);
 }
 
 }  // namespace rgen::hw

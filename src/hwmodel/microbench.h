@@ -16,8 +16,9 @@ namespace rgen::hw {
 
 /// A loop whose iteration executes `operations` instructions of one kind. `scratch` is `scratch_bytes` of L1, see fill_scratch.
 struct InstructionLoop {
-  std::string_view figure;  ///< "clock", "load", "store", an entry of /cycles, or the name of an atom
-  bool chain;               ///< each instruction needs the result of the one before: latency; else independent: throughput
+  /// "clock", "load", "store", an entry of /cycles, the name of an atom, or "fma+add": one of each.
+  std::string_view figure;
+  bool chain;  ///< each instruction needs the result of the one before: latency; else independent: throughput
   double operations;
   void (*run)(int64_t iterations, void* scratch);
 };
@@ -78,6 +79,8 @@ struct Rates {
   double all_cores_fma = 0;                                ///< rate of a core's fma when all cores run it ÷ when one does
   double fork_join_us = 0;                                 ///< waking spinning threads on all cores and waiting for them
   double find(std::string_view figure, bool chain) const;  ///< cycles, 0 if not measured
+  /// The better of each figure. Pre: `again` has the same ones.
+  void improve(const Rates& again);
 };
 Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>& isa);
 

@@ -110,6 +110,12 @@ double Rates::find(std::string_view figure, bool chain) const {
   return 0;
 }
 
+void Rates::improve(const Rates& again) {
+  ghz = std::max(ghz, again.ghz), all_cores_fma = std::max(all_cores_fma, again.all_cores_fma);
+  fork_join_us = std::min(fork_join_us, again.fork_join_us);
+  for (size_t i = 0; i < figures.size(); ++i) figures[i].cycles = std::min(figures[i].cycles, again.figures[i].cycles);
+}
+
 Rates measure_rates(Team& team, int vector_bits, const std::vector<std::string>& isa) {
   const std::vector<InstructionLoop> loops = instruction_loops(vector_bits, isa);
   auto loop = [&](std::string_view figure, bool chain) {

@@ -28,6 +28,9 @@ namespace {
   }
 #define BINARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "15, %%" V "\\r"))
 #define UNARY(NAME, V, INSTRUCTION) LOOP(NAME, V, EACH(INSTRUCTION " %%" V "14, %%" V "\\r"))
+// With as many multiply-adds: as long as without them on ports of its own.
+#define BESIDE(NAME, V, INSTRUCTION) \
+  LOOP(beside_##NAME, V, EACH("vfmadd231ps %%" V "14, %%" V "15, %%" V "\\r\n " INSTRUCTION "%%" V "14, %%" V "13"))
 #define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
 
 // Not zeros: Zen 4 streams lines of them more than three times as fast as others.
@@ -49,6 +52,8 @@ namespace {
   BINARY(mul, V, "vmulps")                                                                                                                                                                             \
   BINARY(max, V, "vmaxps")                                                                                                                                                                             \
   BINARY(div, V, "vdivps")                                                                                                                                                                             \
+  BESIDE(add, V, "vaddps %%" V "15, ")                                                                                                                                                                 \
+  BESIDE(max, V, "vmaxps %%" V "15, ")                                                                                                                                                                 \
   UNARY(sqrt, V, "vsqrtps")                                                                                                                                                                            \
   UNARY(convert, V, "vcvtdq2ps")                                                                                                                                                                       \
   LOOP(shuffle, V, EACH("vpermps %%" V "14, %%" V "12, %%" V "\\r"))                                                                                                                                   \
@@ -90,6 +95,7 @@ LOOP(int_div, "ymm", REPEAT("movl $1000003, %%eax\n xorl %%edx, %%edx\n idivl 12
 namespace avx512 {
 COMMON_LOOPS("zmm", "0,64,128,192,256,320,384,448,512,576,640,704,768,832,896,960")
 LOOP(floor, "zmm", EACH("vrndscaleps $9, %%zmm14, %%zmm\\r"))
+BESIDE(floor, "zmm", "vrndscaleps $9, ")
 LOOP(compare, "zmm", ".irp k,1,2,3,4,5,6,1,2,3,4,5,6\n vcmpltps %%zmm14, %%zmm15, %%k\\k\n .endr\n")
 LOOP(select, "zmm", EACH("vblendmps %%zmm14, %%zmm15, %%zmm\\r%{%%k1%}"))
 LOOP(gather, "zmm", EACH("kxnorw %%k0, %%k0, %%k1\n vgatherdps (%1,%%zmm12,4), %%zmm\\r%{%%k1%}"))
@@ -103,6 +109,7 @@ namespace avx2 {
 COMMON_LOOPS("ymm",
              "0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480,512,544,576,608,640,672,704,736,768,800,832,864,896,928,960,992")
 LOOP(floor, "ymm", EACH("vroundps $9, %%ymm14, %%ymm\\r"))
+BESIDE(floor, "ymm", "vroundps $9, ")
 BINARY(compare, "ymm", "vcmpltps")
 LOOP(select, "ymm", EACH("vblendvps %%ymm12, %%ymm14, %%ymm15, %%ymm\\r"))
 LOOP(gather, "ymm", EACH("vpcmpeqd %%ymm13, %%ymm13, %%ymm13\n vgatherdps %%ymm13, (%1,%%ymm12,4), %%ymm\\r"))
@@ -134,12 +141,13 @@ bool tiles_granted() {
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-#define COMMON_ROWS(W)                                                                                                      \
-  {"fma", false, 12, W::fma}, {"fma", true, 16, W::fma_chain}, {"add", false, 12, W::add}, {"mul", false, 12, W::mul},      \
-      {"max", false, 12, W::max}, {"div", false, 12, W::div}, {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor}, \
-      {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, {"convert", false, 12, W::convert},             \
-      {"shuffle", false, 12, W::shuffle}, {                                                                                 \
-    "gather", false, 12, W::gather                                                                                          \
+#define COMMON_ROWS(W)                                                                                                         \
+  {"fma", false, 12, W::fma}, {"fma", true, 16, W::fma_chain}, {"add", false, 12, W::add}, {"mul", false, 12, W::mul},         \
+      {"max", false, 12, W::max}, {"div", false, 12, W::div}, {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor},    \
+      {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, {"convert", false, 12, W::convert},                \
+      {"fma+add", false, 12, W::beside_add}, {"fma+max", false, 12, W::beside_max}, {"fma+floor", false, 12, W::beside_floor}, \
+      {"shuffle", false, 12, W::shuffle}, {                                                                                    \
+    "gather", false, 12, W::gather                                                                                             \
   }
 
 }  // namespace

@@ -29,7 +29,10 @@ class Reader {
     head();
     for (size_t i = 0; i < doc_["levels"].size(); ++i) p_.levels.push_back(level(i));
     for (size_t i = 0; i < doc_["atoms"].size(); ++i) p_.atoms.push_back(atom(i));
-    for (const auto& [name, figure] : doc_["cycles"].items()) p_.cycles[name] = value(figure);
+    for (const auto& [name, figure] : doc_["cycles"].items()) {
+      p_.cycles[name] = value(figure);
+      if (figure.value("own_ports", false)) p_.own_ports.insert(name);
+    }
     p_.fork_join_us = microseconds(doc_["fork_join"]);
     p_.call_us = microseconds(doc_["call"]);
     if (doc_.contains("tlb")) {

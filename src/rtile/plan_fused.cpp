@@ -141,6 +141,18 @@ class FusedPlanner {
     if (!is_affine(a.index) || a.out_of_bounds) return 0;
     return linearise(a.index, const_sizes(c_.program[a.tensor].strides), int(nest.axes.size())).coef[size_t(axis)];
   }
+  /// What a value of the innermost shared axis touches ends where the next one's begins.
+  bool whole_rows(size_t n, const ir::Access& a) const {
+    const Nest& nest = g_.nests[n];
+    const int64_t stride = stride_along(nest, a, axes_[n].back());
+    if (stride <= 0) return false;
+    const Linear l = linearise(a.index, const_sizes(c_.program[a.tensor].strides), int(nest.axes.size()));
+    int64_t span = 1;
+    for (size_t axis = 0; axis < nest.axes.size(); ++axis)
+      if (std::find(axes_[n].begin(), axes_[n].end(), int(axis)) == axes_[n].end())
+        span += std::abs(l.coef[axis]) * (nest.axes[axis].extent - 1);
+    return span == stride;
+  }
   void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, NestPlan& p) const {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
@@ -196,6 +208,9 @@ class FusedPlanner {
     const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared, 0.5), kNearShare);
     for (size_t t = 0; t < touched.size(); ++t)
       if (touched[t]) c.home[t] = std::min(c.home[t], near);
+    c.continued.assign(touched.size(), false);
+    for (const Operand& o : collect_operands(g_.nests[n])) c.continued[size_t(o.access.tensor)] = whole_rows(n, o.access);
+    g_.nests[n].for_each_statement([&](const Statement& s) { c.continued[size_t(s.tensor)] = whole_rows(n, {s.tensor, s.index, {}}); });
     for (const Ahead& x : ahead) {
       if (x.first == n) c.home[size_t(x.tensor)] = 1;
       if (x.last == n) c.ahead_bytes += x.bytes;

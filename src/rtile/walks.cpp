@@ -60,13 +60,14 @@ Stretch Walks::stretch(size_t i) const {
     if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
   const double piece = touched * o.element_bytes, turn = std::max(64.0, piece);
   if (rows > kFollowed) return {turn, slow_share(turn), 1, piece};
-  for (size_t l = plan_.loops.size(); l-- > 0;) {
+  bool jumps = false;
+  for (size_t l = plan_.loops.size(); l-- > 0 && !jumps;) {
     const size_t a = size_t(plan_.loops[l].axis);
     if (o.coef[a] == 0) continue;
-    if (!follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * step_unit(a)))) break;  // the next iteration jumps
-    extend(a, covered_by(l));
+    jumps = !follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * step_unit(a)));
+    if (!jumps) extend(a, covered_by(l));
   }
-  const double whole = std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);
+  const double whole = !jumps && continued(o) ? Stretch::kPanel : std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);
   const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
   const double slow = std::max(slow_share(whole), rows > 1 ? slow_share(turn) * ahead : 0);
   int64_t closest = 0;  // elements from one that is touched to the next

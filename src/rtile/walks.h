@@ -60,6 +60,8 @@ class Walks : public CountedPlan {
   const std::vector<int64_t>& placed_coef(size_t operand) const;
 
  private:
+  /// What the nest touches of it ends where it begins the next time.
+  bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
   /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
   int64_t covered_by(size_t loop) const;
   /// Elements of a step of 1 of a loop over the axis.

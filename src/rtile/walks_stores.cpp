@@ -26,12 +26,17 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
       if (rows == 1) from_row_to_row = std::abs(o.coef[a]);
       rows *= size;
     }
+  bool jumps = rows > 1;
   for (size_t l = plan_.loops.size(); l-- > 0;) {
     const size_t a = size_t(plan_.loops[l].axis);
     if (o.coef[a] == 0) continue;
-    if (covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * step_unit(a))) break;  // a row of the next ones
-    if (!extend(a, covered_by(l))) break;
+    const bool next_row = covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * step_unit(a));
+    if (next_row || !extend(a, covered_by(l))) {
+      jumps = true;
+      break;
+    }
   }
+  if (!jumps && continued(o)) return 0;
   const double bytes = double(run) * o.element_bytes, in_order = Stretch::kRampBytes / 2;
   const bool neighbours = rows > 1 && from_row_to_row <= run;
   const double apart = neighbours ? std::clamp((bytes * double(rows) - in_order) / Stretch::kRampBytes, 0.0, 1.0) : 1;

@@ -62,6 +62,7 @@ std::vector<Improvement> improvements(const hw::Profile& profile) {
       {"issue width", [](hw::Profile& p) { ++p.issue_width; }},
       {"fork and join", [](hw::Profile& p) { p.fork_join_us /= 1.5; }},
       {"call", [](hw::Profile& p) { p.call_us /= 1.5; }},
+      {"ports of additions", [](hw::Profile& p) { p.own_ports.insert("add"); }},
   };
   for (size_t a = 0; a < profile.atoms.size(); ++a)
     all.push_back({"rate of " + profile.atoms[a].name, [a](hw::Profile& p) { p.atoms[a].per_ns *= 1.5; }});
@@ -129,6 +130,23 @@ TEST_CASE("multiply-adds of lanes wait for registers, those of tensor cores do n
     return 16e6 / atom.per_ns / 1e3 / hw::estimate(w, profile).compute_us;
   };
   for (const hw::Atom& atom : profile.atoms) CHECK(part_of_peak(atom) == doctest::Approx(atom.m == 1 ? 2 / 2.25 : 1));
+}
+
+TEST_CASE("functions with ports of their own run beside products, and one after the other") {
+  hw::Profile profile = hw::load_profile("zen4");
+  const auto cycles = [&](std::vector<std::pair<std::string_view, double>> functions) {
+    hw::Workload w;
+    w.atoms = {{&profile.atoms.front(), 1e6}}, w.functions = std::move(functions), w.levels.resize(profile.levels.size());
+    return hw::estimate(w, profile).compute_us * profile.ghz / 1e3;
+  };
+  REQUIRE(profile.own_ports.count("add"));
+  REQUIRE(profile.own_ports.count("max"));
+  CHECK(cycles({{"add", 1e6}}) == doctest::Approx(1));
+  CHECK(cycles({{"add", 1e6}, {"max", 1e6}}) == doctest::Approx(2));
+  CHECK(cycles({{"mul", 1e6}}) == doctest::Approx(2));
+  CHECK(cycles({{"add", 1e6}, {"shuffle", 1e6}}) == doctest::Approx(2));
+  profile.own_ports.clear();
+  CHECK(cycles({{"add", 1e6}}) == doctest::Approx(2));
 }
 
 TEST_CASE("the estimate is at least its longest part and at most the sum of all") {
