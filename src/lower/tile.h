@@ -147,6 +147,8 @@ class Tile {
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
   void fetch_ahead(const Operand& o, const Address& where);
+  /// Of the elements of a row that a body of the loop broadcasts, the first asks for their line.
+  void passing(const Operand& o, const Address& where);
   /// The vector is the first of its line that a tile reads.
   bool begins_line(const Operand& o, const Address& where) const;
   /// Does no place of the tile before this one, or of the tile before it along o.slides, read the same line? True where it is not known.

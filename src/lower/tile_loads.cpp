@@ -112,10 +112,12 @@ Value Tile::load_inside(int operand) {
   const size_t before = scope().values.size();
   const Address where = std::get<Address>(load.args.front());
   const Value v = pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
-  // of the elements that a body of the loop broadcasts, the first asks for their line
-  const bool fresh = scope().values.size() > before;
-  if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+  if (scope().values.size() > before) passing(o, where);
   return v;
+}
+
+void Tile::passing(const Operand& o, const Address& where) {
+  if (o.passes_by && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
 }
 
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {

@@ -270,6 +270,19 @@ TEST_CASE("of a window that slides through memory, only the row that is new is a
   CHECK(source(spec(8), large).find("prefetch_l2(") == std::string::npos);  // all is in the last cache
 }
 
+TEST_CASE("groups of small elements ask for the rows that pass by as others do") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  for (const char* dtype : {"f32", "bf16"}) {
+    CAPTURE(dtype);
+    const std::string spec = R"({"op": "matmul", "dtype": ")" + std::string(dtype) + R"(", "params": {"m": 100000, "n": 7, "k": 390}})";
+    const rtile::Candidate best = rtile::construct(ir::parse_program(spec), profile, {.threads = 1}).front();
+    bool passes = false;
+    for (const rtile::Operand& o : best.program->groups.front().nests.front().operands) passes |= o.passes_by;
+    REQUIRE(passes);
+    CHECK(source(spec, profile).find("prefetch_l2(") != std::string::npos);
+  }
+}
+
 TEST_CASE("a tile without loops does not keep for the next one what registers cannot hold") {
   const hw::Profile profile = hw::load_profile("zen4");
   const auto product = [&](int64_t k) {
