@@ -282,9 +282,10 @@ class Traffic : Walks {
   /// memory.
   static constexpr double kStreams = 8;
 
-  /// Misses of the first caches that are not followed by their neighbours overlap with five times as many others (48 of the second cache's;
-  /// Zen 4: pieces of 64 and 128 bytes from the last one take 0.3 ns a line longer than long rows, pieces of 512 bytes and a KiB 0.2).
-  static constexpr double kOverlapped = 320;  ///< bytes
+  /// Misses of the first caches that are not followed by their neighbours overlap with more others (48 of the second cache's). On a quiet
+  /// Zen 4 pieces of 64 and 128 bytes from the last one take 0.3 ns a line longer than long rows, pieces of 512 bytes and a KiB 0.2; where
+  /// other guests use that cache, 1 to 3. Between them, fitted to 128 drawn shapes.
+  static constexpr double kOverlapped = 160;  ///< bytes
   /// What reads of several rows by turns from memory take, against those of one row after the other (rows of 16 KiB in large pages on Zen
   /// 4: 31 GB/s, and by 2, 4 and 8 rows 22, 25 and 26).
   static constexpr double kReadTurns = 1.2;
