@@ -41,7 +41,10 @@ class NestPlanner {
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
     Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, int64_t(c.ahead_bytes)}};
-    const auto tensor = [&](int t) { k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)]}); };
+    const auto tensor = [&](int t) {
+      const bool continued = !c.continued.empty() && c.continued[size_t(t)];
+      k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued});
+    };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
     k.second.insert(k.second.end(), keep.begin(), keep.end());
     nest.for_each_statement([&](const Statement& s) {
