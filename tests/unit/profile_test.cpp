@@ -163,6 +163,10 @@ TEST_CASE("differences are one line a figure, equal sizes in other units none") 
   changed["isa"].push_back("avx512fp16");
   const std::vector<std::string> lines = diff_profiles(load_profile("zen5"), parse_profile(changed.dump(), "changed"));
   CHECK(lines == std::vector<std::string>{"isa[avx512fp16]: absent → avx512fp16", "levels[L2].capacity: 1 MiB → 2048 KiB"});
+  json ports = json::parse(*shipped_profile_text("zen4"));
+  ports["cycles"]["add"].erase("own_ports");
+  CHECK(diff_profiles(load_profile("zen4"), parse_profile(ports.dump(), "ports")) ==
+        std::vector<std::string>{"cycles.add: 1 cycles on ports of its own → 1 cycles"});
   CHECK(diff_profiles(load_profile("a100"), load_profile("a100")).empty());
   CHECK(diff_profiles(load_profile("a100"), load_profile("zen5")).size() > 20);
 }
