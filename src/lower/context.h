@@ -49,6 +49,9 @@ class Builder {
   Int remainder(Body& body, const std::string& name, const Int& x, int64_t by);
 };
 
+/// Added to a group of four signed bytes without carries, or in its place: their values, 128 more, as unsigned ones.
+constexpr auto kSignBits = int32_t(0x80808080u);
+
 /// A nest being lowered.
 struct NestContext {
   Builder& builder;

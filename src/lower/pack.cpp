@@ -11,7 +11,6 @@ namespace rgen::lower {
 
 using rtile::AtomForm;
 using rtile::Blocking;
-using rtile::Operand;
 
 namespace {
 
@@ -235,7 +234,7 @@ class Packing {
     auto body = std::make_shared<Body>();
     const int acc = b_.reg("sum", true), ones = b_.reg("offset", true), x = b_.reg("b", true), zero = b_.reg("zero", true);
     panel.push_back({Op{"vi_set", acc, false, {Int(0)}}});
-    panel.push_back({Op{"vi_set", ones, false, {Int(int32_t(0x80808080u))}}});
+    panel.push_back({Op{"vi_set", ones, false, {Int(kSignBits)}}});
     panel.push_back({Op{"vi_set", zero, false, {Int(0)}}});
     const int64_t step = columns_ * group_;
     const int at = b_.variable("at", 0, packed_.correction - step);

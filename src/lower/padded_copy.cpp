@@ -60,7 +60,7 @@ class RowCopy {
   void bytes(Body& body, const Int& at) {
     const int x = b_.reg("x", true);
     body.push_back({Op{"vi_load_bytes", x, false, {plus(row_.from, at)}}});
-    if (e_.flipped) combine(body, x, "xor", int32_t(0x80808080u));
+    if (e_.flipped) combine(body, x, "xor", kSignBits);
     body.push_back({Op{"vi_store_bytes", -1, false, {plus(row_.to, at), Reg{x}}}});
   }
 
@@ -159,7 +159,8 @@ class PaddedCopy {
     for (size_t d = 0; d < box_.run; ++d) {
       const int64_t lo = box_.lo[d], count = box_.count[d];
       remaining /= count;
-      const Int x = next_place(*body, rest, count, remaining);
+      const Int x = b_.quotient(*body, "i", rest, remaining);
+      rest = b_.remainder(*body, "rest", rest, remaining);
       src = src + (x + Int(lo)) * source_.strides[d], dst = dst + x * box_.strides[d];
       if (lo < 0) inside.push_back(x + Int(lo));
       if (lo + count > shape_[d]) inside.push_back(Int(shape_[d] - 1 - lo) - x);
@@ -175,18 +176,6 @@ class PaddedCopy {
       body->push_back({If{inside, yes, no}});
     }
     return body;
-  }
-
-  /// Along a dimension of `count` places with `remaining` rows in each; `rest` is what is left of the row's number.
-  Int next_place(Body& body, Int& rest, int64_t count, int64_t remaining) {
-    const Int row = rest;
-    rest = Int(0);
-    if (remaining <= 1) return row;  // what follows has one element
-    const int q = b_.variable("i", 0, count - 1), r = b_.variable("rest", 0, remaining - 1);
-    body.push_back({LetInt{LetInt::Op::floor_div, q, row, Int(remaining)}});
-    body.push_back({LetInt{LetInt::Op::floor_mod, r, row, Int(remaining)}});
-    rest = Int::var(r);
-    return Int::var(q);
   }
 };
 

@@ -146,9 +146,9 @@ class Tile {
   int lanes() const { return vec_reduced_ ? (active_ ? active_ : W_) : point_->lanes; }
   /// `pure`, and where few products share the vector it is held in its register.
   Value shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint);
+  /// `pure`; of the elements of a row that passes by, the first that a body of the loop broadcasts asks for their line.
+  Value broadcast(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args);
   void fetch_ahead(const Operand& o, const Address& where);
-  /// Of the elements of a row that a body of the loop broadcasts, the first asks for their line.
-  void passing(const Operand& o, const Address& where);
   /// The vector is the first of its line that a tile reads.
   bool begins_line(const Operand& o, const Address& where) const;
   /// Does no place of the tile before this one, or of the tile before it along o.slides, read the same line? True where it is not known.

@@ -109,15 +109,16 @@ Value Tile::load_inside(int operand) {
   Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
   if (vector) return shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
-  const size_t before = scope().values.size();
-  const Address where = std::get<Address>(load.args.front());
-  const Value v = pure(load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
-  if (scope().values.size() > before) passing(o, where);
-  return v;
+  return broadcast(o, load.primitive, !is_float(t.dtype), std::move(load.args));
 }
 
-void Tile::passing(const Operand& o, const Address& where) {
-  if (o.passes_by && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+Value Tile::broadcast(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args) {
+  const size_t before = scope().values.size();
+  const Address where = std::get<Address>(args.front());
+  const Value v = pure(primitive, integer, std::move(args), c_.program[o.access.tensor].name);
+  const bool fresh = scope().values.size() > before;
+  if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+  return v;
 }
 
 Value Tile::shared_load(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args, const std::string& hint) {

@@ -229,13 +229,11 @@ void Tile::accumulate_group(int acc) {
   const Addressing& mb = c_.addressing[size_t(c_.plan.operand_b)];
   const DType ta = c_.program[a.access.tensor].dtype;
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
-  const size_t before = scope().values.size();
-  Value va = active_ ? pure("vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}, c_.program[a.access.tensor].name)
-                     : pure("vi_bcast_group", true, {pa}, c_.program[a.access.tensor].name);
-  if (scope().values.size() > before) passing(a, pa);
+  Value va =
+      active_ ? broadcast(a, "vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}) : broadcast(a, "vi_bcast_group", true, {pa});
   const Value vb = shared_load(c_.plan.operands[size_t(c_.plan.operand_b)], "vi_load_group", true, {pb}, "b");
   if (c_.plan.offset_a && !c_.plan.copy_flips())
-    va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(int32_t(0x80808080u))}, "flip").arg}, c_.program[a.access.tensor].name);
+    va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(kSignBits)}, "flip").arg}, c_.program[a.access.tensor].name);
   assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});
 }
 
