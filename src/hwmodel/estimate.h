@@ -29,17 +29,18 @@ struct Workload {
     const Atom* atom;
     double count;
   };
-  std::vector<Issue> atoms;                                    ///< contraction atoms issued
-  std::vector<std::pair<std::string_view, double>> functions;  ///< vectors through "add", "exp", … (Profile::cycles)
-  std::vector<std::pair<std::string_view, double>> last;       ///< ... that come together at the ends of tiles: beside nothing
-  double loads = 0, stores = 0;                                ///< vector memory instructions issued
-  double guarded_loads = 0;                                    ///< of the loads, those behind a branch of their own (GPU)
-  double instructions = 0;                                     ///< all of them
-  double chain_steps = 0, chain_latency_ns = 0;                ///< the longest dependency chain: steps × latency
-  std::vector<LevelTraffic> levels;                            ///< one per Profile::levels; [0] is what L1 delivers to registers
-  double call_overheads = 0;                                   ///< number of micro-kernel calls × cycles each, already in ns
-  int workers = 1;                                             ///< that run at once (they share bandwidth)
-  int regions = 1;                                             ///< parallel regions (fork and join each)
+  std::vector<Issue> atoms;                                            ///< contraction atoms issued
+  using Functions = std::vector<std::pair<std::string_view, double>>;  ///< vectors through "add", "exp", … (Profile::cycles)
+  Functions functions;
+  Functions last;                                ///< that come together at the ends of tiles: beside nothing
+  double loads = 0, stores = 0;                  ///< vector memory instructions issued
+  double guarded_loads = 0;                      ///< of the loads, those behind a branch of their own (GPU)
+  double instructions = 0;                       ///< all of them
+  double chain_steps = 0, chain_latency_ns = 0;  ///< the longest dependency chain: steps × latency
+  std::vector<LevelTraffic> levels;              ///< one per Profile::levels; [0] is what L1 delivers to registers
+  double call_overheads = 0;                     ///< number of micro-kernel calls × cycles each, already in ns
+  int workers = 1;                               ///< that run at once (they share bandwidth)
+  int regions = 1;                               ///< parallel regions (fork and join each)
 };
 
 struct Estimate {

@@ -18,8 +18,8 @@ class Instructions : CountedPlan {
   Instructions(const CountedPlan& plan, hw::Workload& into) : CountedPlan(plan), w_(into) {}
 
   void run() {
-    w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5),
-        w_.last.reserve(facts_.outer_functions.size() + 1);
+    w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
+    w_.last.reserve(facts_.outer_functions.size() + 1);
     for (size_t i = 0; i < facts_.operands.size(); ++i) facts_.operands[i].is_store ? store(i) : load(i);
     products();
     functions();
@@ -261,7 +261,7 @@ class Instructions : CountedPlan {
   // ---- what is computed ----
 
   void function(std::string_view name, double n) { add(w_.functions, name, n); }
-  static void add(std::vector<std::pair<std::string_view, double>>& to, std::string_view name, double n) {
+  static void add(hw::Workload::Functions& to, std::string_view name, double n) {
     for (auto& [f, m] : to)
       if (f == name) {
         m += n;

@@ -56,7 +56,7 @@ class FusedPlanner {
  public:
   FusedPlanner(const Group& g, const PlanContext& c, const PlanNest& plan_nest) : g_(g), c_(c), plan_nest_(plan_nest) {
     for (int t : g.local) local_bytes_ += tensor_bytes(c.program[t]);
-    for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(g.shared_axes_of(n));
+    for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(g.shared_axes_of(n)), continued_.push_back(continued(n));
   }
 
   std::vector<GroupPlan> run() {
@@ -79,8 +79,9 @@ class FusedPlanner {
   const Group& g_;
   const PlanContext& c_;
   const PlanNest& plan_nest_;
-  double local_bytes_ = 0;              ///< of the tensors that live inside the group
-  std::vector<std::vector<int>> axes_;  ///< of each nest, in the order of Group::shared
+  double local_bytes_ = 0;                    ///< of the tensors that live inside the group
+  std::vector<std::vector<int>> axes_;        ///< of each nest, in the order of Group::shared
+  std::vector<std::vector<bool>> continued_;  ///< of each nest: PlanContext::continued
 
   size_t last() const { return g_.shared.size() - 1; }
 
@@ -153,6 +154,12 @@ class FusedPlanner {
         span += std::abs(l.coef[axis]) * (nest.axes[axis].extent - 1);
     return span == stride;
   }
+  std::vector<bool> continued(size_t n) const {
+    std::vector<bool> all(c_.program.tensors.size(), false);
+    for (const Operand& o : collect_operands(g_.nests[n])) all[size_t(o.access.tensor)] = whole_rows(n, o.access);
+    g_.nests[n].for_each_statement([&](const Statement& s) { all[size_t(s.tensor)] = whole_rows(n, {s.tensor, s.index, {}}); });
+    return all;
+  }
   void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, NestPlan& p) const {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
@@ -208,9 +215,7 @@ class FusedPlanner {
     const int near = near_level(c.profile, tile_bytes(c.program, g_.nests[n], axes_[n], shared, 0.5), kNearShare);
     for (size_t t = 0; t < touched.size(); ++t)
       if (touched[t]) c.home[t] = std::min(c.home[t], near);
-    c.continued.assign(touched.size(), false);
-    for (const Operand& o : collect_operands(g_.nests[n])) c.continued[size_t(o.access.tensor)] = whole_rows(n, o.access);
-    g_.nests[n].for_each_statement([&](const Statement& s) { c.continued[size_t(s.tensor)] = whole_rows(n, {s.tensor, s.index, {}}); });
+    c.continued = continued_[n];
     for (const Ahead& x : ahead) {
       if (x.first == n) c.home[size_t(x.tensor)] = 1;
       if (x.last == n) c.ahead_bytes += x.bytes;
