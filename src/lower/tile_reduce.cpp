@@ -192,7 +192,7 @@ bool Tile::zero_beyond(const ir::Expr& e) const {
       ir::overloaded{
           [&](const ir::Access& a) {
             const rtile::Linear l = rtile::linearise(a.index, rtile::const_sizes(c_.program[a.tensor].strides), n_axes_);
-            return !made_.count({a.tensor, point_->number}) && !a.out_of_bounds && rtile::is_affine(a.index) && l.coef[size_t(vec_)] != 0;
+            return !made_.count({a.tensor, point_->number}) && a.out_of_bounds.value_or(0) == 0 && rtile::is_affine(a.index) && l.coef[size_t(vec_)] != 0;
           },
           [&](const ir::Cast& c) { return zero_beyond(*c.x); },
           [&](const ir::Binary& b) {
