@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -64,7 +65,7 @@ class Instructions : CountedPlan {
     const double n = o.inner ? inner_ : outer_;
     if (stride == 0 || stride == 1 || scalar_) {
       stores_ += n, last_stores_ += o.inner ? 0 : n;
-      if (stride == 1 && !scalar_) split_stores_ += n * split(i, plan_.vec);
+      if (stride == 1 && !scalar_) split_stores_ += n * split(i, plan_.vec), by_halves(n);
     } else if (plan_.store_neighbours > 0 && stride == plan_.store_neighbours) {
       stores_ += n, separation(stride, n);
       split_stores_ += n * split(i, plan_.vec, plan_.store_transpose_axis);
@@ -83,7 +84,7 @@ class Instructions : CountedPlan {
     const int64_t coef = o.coef[size_t(plan_.vec)], stride = how.placement == Placement::prepack ? coef != 0 : coef;
     const double n = loads_of(i);
     if (!o.affine || stride == 0 || stride == 1 || scalar_) {
-      loads_ += n;
+      loads_ += n * (1 + masked(i));
       if (!o.affine) ops_ += 10 * n;
       if (o.affine && stride == 1 && !scalar_) split_loads_ += n * split(i, plan_.vec);
       if (o.affine && stride == 0 && !scalar_ && !gpu() && !plan_.tiled()) broadcasts_ += n;
@@ -107,6 +108,27 @@ class Instructions : CountedPlan {
       guard(at_border, distinct(o));
     else  // a border tile checks each access, and waits for the branch
       border_ += guard_cycles(distinct(o)) * at_border;
+  }
+
+  /// Whether masks are vectors, which masked loads bring from memory too, and parts of vectors are stored by halves (prelude/avx2.h).
+  bool vector_masks() const { return !scalar_ && c_.profile.arch == "x86-64" && c_.profile.vector_bits == 256; }
+  /// The share of vectors along the vector axis that are the last of a row, and no whole ones.
+  double parts() const {
+    const Blocking& t = plan_.tile[size_t(plan_.vec)];
+    return t.tail() == t.unit ? 0 : 1 / double(t.units());
+  }
+  void by_halves(double vectors) {
+    if (!vector_masks()) return;
+    const double more = parts() * double(std::popcount(uint64_t(plan_.tile[size_t(plan_.vec)].tail())) - 1);
+    stores_ += more * vectors, ops_ += more * vectors;
+  }
+  /// Of the loads of an operand along the vectors, those with a mask: of parts, and of the first and last of rows that may begin or end
+  /// outside.
+  double masked(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (!vector_masks() || o.coef[size_t(plan_.vec)] != 1 || plan_.operands[i].placement != Placement::direct) return 0;
+    const bool leaves = std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0; });
+    return std::min(1.0, parts() + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
   }
 
   double loads_of(size_t i) const {

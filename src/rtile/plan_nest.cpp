@@ -59,7 +59,7 @@ bool Planner::waits_for_memory() const {
 }
 
 std::vector<NestPlan> Planner::run() {
-  for (const Start& s : starts()) enumerate_tiles(s);
+  for (const Start& s : starts()) enumerate_tiles(s), ++start_;
   if (tiles_.empty() && plans_.empty() && reads_widened()) return {};  // the program has another form, which fits
   if (tiles_.empty() && plans_.empty())
     throw Error(ErrorCode::does_not_fit,
@@ -77,15 +77,37 @@ std::vector<NestPlan> Planner::run() {
   // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};
   double fastest[2] = {0, 0};
+  std::vector<bool> started(start_, false);
   for (const Scored& t : tiles_) {
     const bool copied = copies(t.plan);
     if (taken[copied] == 0) fastest[copied] = t.us;
     if (t.us > fastest[copied] * limit() || (taken[0] + taken[1] >= most && taken[copied] >= (most + 1) / 2)) continue;
     ++taken[copied];
+    started[t.start] = true;
     enumerate_loops(t.plan);
   }
+  if (!gpu()) try_other_starts(started);
   keep_fastest(0, keep_);
   return std::move(plans_);
+}
+
+void Planner::try_other_starts(const std::vector<bool>& taken) {
+  constexpr int kEach = 3;
+  constexpr double kNear = 1.1;
+  const auto fastest = [&](size_t first) {
+    double us = std::numeric_limits<double>::infinity();
+    for (size_t i = first; i < plans_.size(); ++i) us = std::min(us, plans_[i].estimate.us);
+    return us;
+  };
+  const double best = fastest(0);
+  std::vector<int> tried(taken.size(), 0);
+  for (const Scored& t : tiles_) {
+    int& n = tried[t.start];
+    if (taken[t.start] || n >= kEach * c_.breadth) continue;
+    const size_t before = plans_.size();
+    enumerate_loops(t.plan);
+    n = fastest(before) < kNear * best ? n + 1 : kEach * c_.breadth;
+  }
 }
 
 void Planner::offer(const NestPlan& p) {

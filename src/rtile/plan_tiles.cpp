@@ -128,13 +128,13 @@ void Planner::score(NestPlan p) {
       return hw::estimate(workload(nest_, facts_, p, alone_), c_.profile).us;
     };
     us = timed(outputs_);
-    if (transposes(p))  // which of the tensors is walked along its rows decides
+    if (transposes(p) || (contraction_ && by_memory_))  // which of the tensors is walked along its rows, and which once, decides
       for (const std::vector<int>& order : loop_orders(p))
         if (order != outputs_) us = std::min(us, timed(order));
   }
   p.loops.clear();
   fastest_ = std::min(fastest_, us);
-  if (us <= fastest_ * limit()) tiles_.push_back({std::move(p), us});
+  if (us <= fastest_ * limit()) tiles_.push_back({std::move(p), us, start_});
 }
 
 double Planner::step_bytes(const NestPlan& p) const {

@@ -23,6 +23,7 @@ class Planner {
   struct Scored {
     NestPlan plan;
     double us;
+    size_t start;  ///< whose it is
   };
 
   /// The choices before any tile: vector axis, form, placement of operands, transposes.
@@ -48,6 +49,7 @@ class Planner {
   double share_of_time(size_t operand) const;
   PlanContext alone_;  ///< one worker, everything in the nearest cache
   double fastest_ = std::numeric_limits<double>::infinity();
+  size_t start_ = 0;  ///< of the tiles that are enumerated
   std::vector<Scored> tiles_;
   std::vector<NestPlan> plans_;
 
@@ -125,6 +127,9 @@ class Planner {
   int finish_axis(const NestPlan& p) const;
 
   // ---- loops around the tile, threads ----
+  /// Tiles of starts of which none is among those `taken`, the fastest of each and more of one that comes near the best plan: other orders
+  /// of the reduction, other vector axes and layouts walk memory in other ways, which a tile alone does not tell.
+  void try_other_starts(const std::vector<bool>& taken);
   void enumerate_loops(const NestPlan& tile);
   /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;

@@ -15,31 +15,39 @@ INLINE vi vi_set(int32_t x) { return (vi)_mm256_set1_epi32(x); }
 //@ vi_iota
 INLINE vi vi_iota() { return (vi){0, 1, 2, 3, 4, 5, 6, 7}; }
 
+//@ lane_mask
+/// For masked loads: taken from memory again for each, since a compiler would keep it in the register of a sum.
+INLINE __m256i lane_mask(int lo, int hi) {
+  vi m = lanes_in(lo, hi);
+  __asm__ volatile("" : "+x"(m));
+  return (__m256i)m;
+}
+
 //@ vf_load_f32
 INLINE vf vf_load_f32(const float* p) { return (vf)_mm256_loadu_ps(p); }
 //@ vf_load_f32_n
 INLINE vf vf_load_f32_n(const float* p, int n) {
   if (__builtin_constant_p(n) && n == kLanes) return vf_load_f32(p);
-  return (vf)_mm256_maskload_ps(p, (__m256i)lanes_in(0, n));
+  return (vf)_mm256_maskload_ps(p, lane_mask(0, n));
 }
 //@ vf_load_f32_range
 INLINE vf vf_load_f32_range(const float* p, int lo, int hi, float fill) {
-  const vi m = lanes_in(lo, hi);
-  const vf v = (vf)_mm256_maskload_ps(p, (__m256i)m);
-  return __builtin_constant_p(fill) && fill == 0 ? v : vf_select(m, v, vf_set(fill));
+  const __m256i m = lane_mask(lo, hi);
+  const vf v = (vf)_mm256_maskload_ps(p, m);
+  return __builtin_constant_p(fill) && fill == 0 ? v : vf_select((vi)m, v, vf_set(fill));
 }
 //@ vi_load_s32
 INLINE vi vi_load_s32(const int32_t* p) { return (vi)_mm256_loadu_si256((const __m256i*)p); }
 //@ vi_load_s32_n
 INLINE vi vi_load_s32_n(const int32_t* p, int n) {
   if (__builtin_constant_p(n) && n == kLanes) return vi_load_s32(p);
-  return (vi)_mm256_maskload_epi32((const int*)p, (__m256i)lanes_in(0, n));
+  return (vi)_mm256_maskload_epi32((const int*)p, lane_mask(0, n));
 }
 //@ vi_load_s32_range
 INLINE vi vi_load_s32_range(const int32_t* p, int lo, int hi, int32_t fill) {
-  const vi m = lanes_in(lo, hi);
-  const vi v = (vi)_mm256_maskload_epi32((const int*)p, (__m256i)m);
-  return __builtin_constant_p(fill) && fill == 0 ? v : vi_select(m, v, vi_set(fill));
+  const __m256i m = lane_mask(lo, hi);
+  const vi v = (vi)_mm256_maskload_epi32((const int*)p, m);
+  return __builtin_constant_p(fill) && fill == 0 ? v : vi_select((vi)m, v, vi_set(fill));
 }
 //@ vf_load_bf16
 INLINE vf vf_load_bf16(const uint16_t* p) { return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16); }
