@@ -41,6 +41,7 @@ Table make_table() {
   // groups of small elements, 4 bytes a lane
   t["vi_load_group"] = {{.bytes = 4, .lanes = Lanes::all}};
   t["vi_load_group_n"] = {{.bytes = 4, .lanes = Lanes::count, .upper = 1}};
+  t["vi_load_group_s8"] = t["vi_load_group_u8"] = {{.bytes = 2, .lanes = Lanes::all}};
   t["vi_bcast_group"] = {{.bytes = 4}};
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
   t["vi_load_bytes"] = t["vi_load_group"];

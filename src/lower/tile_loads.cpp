@@ -155,7 +155,7 @@ bool Tile::first_read(const Operand& o) const {
 
 bool Tile::begins_line(const Operand& o, const Address& where) const {
   constexpr int64_t kLine = 64;
-  const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = c_.plan.interleaved() ? 4 * W_ : element * W_;
+  const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = element * c_.plan.k_group * W_;
   return floor_mod(where.offset.constant * element, kLine) < vector;
 }
 

@@ -231,7 +231,10 @@ void Tile::accumulate_group(int acc) {
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
   Value va =
       active_ ? broadcast(a, "vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}) : broadcast(a, "vi_bcast_group", true, {pa});
-  const Value vb = shared_load(c_.plan.operands[size_t(c_.plan.operand_b)], "vi_load_group", true, {pb}, "b");
+  const Operand& b = c_.plan.operands[size_t(c_.plan.operand_b)];
+  const DType tb = c_.program[b.access.tensor].dtype;
+  const std::string load_b = "vi_load_group" + (c_.plan.widens_b(size_of(tb)) ? "_" + std::string(to_string(tb)) : "");
+  const Value vb = shared_load(b, load_b, true, {pb}, "b");
   if (c_.plan.offset_a && !c_.plan.copy_flips())
     va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(kSignBits)}, "flip").arg}, c_.program[a.access.tensor].name);
   assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});

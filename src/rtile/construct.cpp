@@ -245,8 +245,15 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
   if (!gpu || profile.has("cp.async"))
     if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
-  if (!gpu)
-    if (auto wide = widen(form.program ? *form.program : program, form.nests, profile)) add_if_fits(*wide);
+  if (!gpu) {
+    const ir::TensorProgram& given = form.program ? *form.program : program;
+    if (const auto wide = widen(given, form.nests, profile)) {
+      add_if_fits(*wide);
+      const std::vector<ir::Tensor>& tensors = wide->program->tensors;
+      if (std::any_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.widens >= 0 && t.dtype == DType::s16; }))
+        if (const auto narrow = widen(given, form.nests, profile, false)) add_if_fits(*narrow);
+    }
+  }
   const auto maker = [&](const Candidate& c) {
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
   };

@@ -102,6 +102,7 @@ class Instructions : CountedPlan {
     if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));
     const bool grouped = plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b);
     if (o.element_bytes < 4 && !grouped) function("convert", n), ops_ += n;
+    if (int(i) == plan_.operand_b && plan_.widens_b(o.element_bytes)) function("convert", n);
     if (!checked(i)) return;
     const double at_border = n * border_share(i);
     if (gpu())

@@ -228,7 +228,8 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     if (p.operands[size_t(ia)].placement != Placement::direct) continue;
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
-      if (!row || atom.b != tb || !issuable(atom, row->form) || (atom.tf32 && c_.program.math != ir::Math::tf32)) continue;
+      const bool widens = row && row->form == AtomForm::group && packed && atom.b == DType::s16 && (tb == DType::s8 || tb == DType::u8);
+      if (!row || (atom.b != tb && !widens) || !issuable(atom, row->form) || (atom.tf32 && c_.program.math != ir::Math::tf32)) continue;
       const bool by_tiles = gpu() && row->form != AtomForm::group;
       const bool group = row->form == AtomForm::staged;  // of its many widths one stands for all
       if (group && std::any_of(forms.begin(), forms.end(), [&](const NestPlan& f) { return f.atom->name == atom.name; })) continue;
@@ -241,7 +242,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
         const hw::Atom issued = by_tiles ? in_tiles(atom, W_) : atom;
         g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k,
         // wgmma reads 8 rows of 16 bytes at a time, side by side (PTX ISA, "Matrix Descriptor")
-            g.k_group = (group ? 16 : 4) / size_of(tb), g.offset_a = offset;
+            g.k_group = (group ? 16 : 4) / size_of(atom.b), g.offset_a = offset;
         g.operand_a = ia, g.operand_b = ib;
         std::erase(g.reduce_order, k);
         g.reduce_order.push_back(k);

@@ -164,6 +164,8 @@ struct NestPlan {
   hw::Estimate estimate;
 
   bool interleaved() const { return form != AtomForm::vector; }
+  /// Bytes of b that become the 16 bits of an instruction where they are loaded; b's elements have so many bytes.
+  bool widens_b(int element_bytes) const { return form == AtomForm::group && element_bytes < size_of(atom->b); }
   /// offset_a: the padded copy has the sign bits flipped, and the tiles read it as it is.
   bool copy_flips() const { return offset_a && operands[size_t(operand_a)].placement == Placement::box; }
   /// Form staged: columns of a block; tiles of 32 of them, a warp's; steps of k over all reduced axes.

@@ -57,6 +57,10 @@ INLINE vf vf_load_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_loadu_
 INLINE vf vf_bcast_f16(const uint16_t* p) { return (vf)_mm256_cvtph_ps(_mm_set1_epi16((short)*p)); }
 //@ vi_load_s8
 INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)); }
+//@ vi_load_group_s8
+INLINE vi vi_load_group_s8(const void* p) { return (vi)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)p)); }
+//@ vi_load_group_u8
+INLINE vi vi_load_group_u8(const void* p) { return (vi)_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)p)); }
 //@ vi_load_s16
 INLINE vi vi_load_s16(const int16_t* p) { return (vi)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)); }
 //@ vi_load_u8

@@ -5,6 +5,18 @@
 INLINE vi vi_load_group(const void* p) { return vi_load_s32((const int32_t*)p); }
 //@ vi_load_group_n
 INLINE vi vi_load_group_n(const void* p, int n) { return vi_load_s32_n((const int32_t*)p, n); }
+//@ load_pairs
+/// Each lane's 2 bytes as 16-bit numbers.
+template <class T>
+INLINE vi load_pairs(const T* p) {
+  int16_t wide[2 * kLanes];
+  for (int i = 0; i < 2 * kLanes; ++i) wide[i] = p[i];
+  return vi_load_group(wide);
+}
+//@ vi_load_group_s8
+INLINE vi vi_load_group_s8(const void* p) { return load_pairs((const int8_t*)p); }
+//@ vi_load_group_u8
+INLINE vi vi_load_group_u8(const void* p) { return load_pairs((const uint8_t*)p); }
 //@ vi_load_bytes
 INLINE vi vi_load_bytes(const void* p) { return vi_load_s32((const int32_t*)p); }
 //@ vi_store_bytes
