@@ -109,22 +109,26 @@ class ProgramLowering {
     c.contraction = rtile::contraction(nest);
     for (const rtile::Statement& s : nest.inner) {
       Location at;
-      if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, s);
+      if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, plan, s);
       c.accumulator.push_back(at);
     }
     return c;
   }
 
-  /// Where partial sums wait: the output itself if it holds the accumulation type at the same index, else the workspace.
-  Location partial_sums(const Nest& nest, const rtile::Statement& s) {
+  /// Where partial sums wait: the output itself if it holds the accumulation type at the same index, vectors side by side, else the
+  /// workspace, the dimension along which the vectors lie innermost.
+  Location partial_sums(const Nest& nest, const NestPlan& plan, const rtile::Statement& s) {
     const DType kept = accumulation(program_[s.tensor].dtype);
+    const auto shape = rtile::const_sizes(program_[s.tensor].shape);
+    const size_t d = rtile::dimension_along(s.index, plan.vec);
     std::optional<Location> place;
     nest.for_each_statement([&](const rtile::Statement& t) {
-      if (t.store && program_[t.tensor].dtype == kept && t.index == s.index && !place) place = location_.at(t.tensor);
+      if (t.store && program_[t.tensor].dtype == kept && t.index == s.index && location_.at(t.tensor).strides[d] == 1 && !place)
+        place = location_.at(t.tensor);
     });
     if (place) return *place;
-    const auto shape = rtile::const_sizes(program_[s.tensor].shape);
-    return {workspace(program_[s.tensor].name + "_partial", kept, span(shape, rtile::row_major(shape)), 1), rtile::row_major(shape), false};
+    const auto strides = rtile::row_major(shape, d);
+    return {workspace(program_[s.tensor].name + "_partial", kept, span(shape, strides), 1), strides, false};
   }
 
   void single(const GroupPlan& g, size_t n, const std::string& prefix) {

@@ -72,9 +72,11 @@ class Instructions : CountedPlan {
     } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
       const double vectors = transposition(plan_.store_transpose_axis, n);
       stores_ += vectors, split_stores_ += vectors * split(i, plan_.store_transpose_axis);
-    } else {
+    } else if (gpu() || c_.profile.vector_bits == 512) {
       // a scatter is a microprogram of a store and several operations a lane
       stores_ += n * plan_.lanes, ops_ += 3 * n * plan_.lanes, function("gather", 2 * n);
+    } else {  // lane by lane, from the stack
+      stores_ += n * (plan_.lanes + 1), loads_ += n * plan_.lanes, last_stores_ += o.inner ? 0 : n * plan_.lanes;
     }
   }
 
@@ -96,7 +98,10 @@ class Instructions : CountedPlan {
       loads_ += vectors, split_loads_ += vectors * split(i, how.transpose_axis);
     } else {
       stride == 2 ? function("shuffle", n) : function("gather", n);
-      loads_ += stride == 2 && !gpu() ? 2 * n : n, ops_ += n;  // every other element of two vectors
+      const double vectors = stride == 2 && !gpu() ? 2 : 1;  // every other element of two
+      loads_ += vectors * n, ops_ += n;
+      if (vectors == 2) split_loads_ += vectors * n * split(i, plan_.vec);
+      if (vectors == 2 && c_.profile.vector_bits == 256) function("select", n), ops_ += n;  // no shuffle takes lanes of both
     }
     // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
     if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));

@@ -11,6 +11,18 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   for (size_t d = shape.size(); d-- > 1;) s[d - 1] = s[d] * shape[d];
   return s;
 }
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape, size_t innermost) {
+  std::vector<int64_t> s(shape.size(), 1);
+  int64_t inside = shape[innermost];
+  for (size_t d = shape.size(); d-- > 0;)
+    if (d != innermost) s[d] = inside, inside *= shape[d];
+  return s;
+}
+size_t dimension_along(const std::vector<ir::Index>& index, int axis) {
+  size_t d = 0;
+  while (d + 1 < index.size() && single_axis(index[d]) != axis) ++d;
+  return d;
+}
 std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes) {
   std::vector<int64_t> v;
   for (const ir::Size& s : sizes) v.push_back(s.value());

@@ -31,8 +31,11 @@ struct BoxLayout {
 /// Pre: the index is affine, and the tensor's innermost stride is 1.
 BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents);
 
-/// Row-major strides of a shape.
+/// Row-major strides of a shape; with dimension `innermost` behind all others.
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
+std::vector<int64_t> row_major(const std::vector<int64_t>& shape, size_t innermost);
+/// The dimension of which the index is exactly this axis; else the last. Pre: there is one.
+size_t dimension_along(const std::vector<ir::Index>& index, int axis);
 std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes);
 
 }  // namespace rgen::rtile

@@ -9,7 +9,11 @@ namespace rgen::rtile {
 
 bool Planner::sums_contiguous(int vec) const {
   return std::all_of(nest_.inner.begin(), nest_.inner.end(), [&](const Statement& s) {
-    return linearise(s.index, row_major(const_sizes(c_.program[s.tensor].shape)), n_).coef[size_t(vec)] == 1;
+    const std::vector<int64_t> shape = const_sizes(c_.program[s.tensor].shape);
+    if (linearise(s.index, row_major(shape), n_).coef[size_t(vec)] == 1) return true;
+    // in a place of their own (not a fused axis, which walks several dimensions)
+    const size_t d = s.index.empty() ? 0 : dimension_along(s.index, vec);
+    return !s.index.empty() && single_axis(s.index[d]) == vec && extent(vec) <= shape[d];
   });
 }
 

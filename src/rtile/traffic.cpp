@@ -31,7 +31,7 @@ class Traffic : Walks {
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
 
-  /// Where partial sums wait that have a place of their own, because their results are narrower; −1: with the results.
+  /// Where partial sums wait that have a place of their own, because their results are narrower or not contiguous; −1: with the results.
   int sums_home_ = -1;
 
   // of every depth: 0 is the worker's whole share, the last one a single tile, or a step of it
@@ -53,7 +53,8 @@ class Traffic : Walks {
   double unprefetched_ = 1;      ///< how much longer lines take, of more streams than prefetchers follow
 
   bool sums_apart(size_t operand) const {
-    return chunks_ > 1 && facts_.operands[operand].is_store && facts_.operands[operand].element_bytes < kSum;
+    const auto& o = facts_.operands[operand];
+    return chunks_ > 1 && o.is_store && (o.element_bytes < kSum || o.coef[size_t(plan_.vec)] != 1);
   }
   void place_sums() {
     bool apart = false;
@@ -156,7 +157,7 @@ class Traffic : Walks {
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
       if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched_;
       come += bytes, concentrated += bytes * m.uses;
-      if (inner == 0 && o.is_store) t.waits += bytes / c_.profile.levels[0].line_bytes * waiting_stores(o);
+      if (inner == 0 && o.is_store) t.waits += bytes / c_.profile.levels[0].line_bytes * waiting_stores(o) + evicted_stores(o);
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
     }
     if (come > 0) t.concentration = concentrated / come;

@@ -49,6 +49,11 @@ class Walks : public CountedPlan {
   /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
 
+  /// Results that are stored lane by lane into rows that share sets of the first-level cache, more than it has ways for: each finds its
+  /// line gone again, and two of them are waited for at once (a 6 × 6 convolution to 32 planes of 100 KiB, 25 ways apart, 16 lanes a tile:
+  /// 4.2 ms, transposed 2.8; Zen 3). 0: none.
+  double evicted_stores(const NestFacts::OperandFacts& o) const;
+
   /// How much longer lines take that are streamed to rows by turns: to k of them k times as long, up to 8 (a map of 4096 × 3072 on Zen 4:
   /// 5.3, 6.2, 7, 8.7 and 10 to 14 ms for 1, 2, 3, 4 and more rows), by vectors that are whole lines. Of narrower ones, where a line may
   /// leave before its second half is there, it is the short pieces that cost: a copy of 4096 rows of 4 KiB takes 0.9 ms row by row, by two

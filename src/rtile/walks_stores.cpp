@@ -76,6 +76,18 @@ double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   return cached * lost * in_turn / double(ceil_div(piece, l1.line_bytes));
 }
 
+double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {
+  constexpr double kAtOnce = 2;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  const int64_t stride = std::abs(o.coef[size_t(plan_.vec)]) * o.element_bytes;
+  if (l1.ways <= 0 || plan_.lanes == 1 || plan_.store_transpose_axis >= 0 || (o.inner && nest_.has_reduction()) || stride < l1.line_bytes)
+    return 0;
+  const int64_t way = l1.capacity_bytes / l1.ways, sets = std::min(way / l1.line_bytes, way / std::gcd(stride, way));
+  const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / double(sets), ways = double(l1.ways);
+  const double lost = std::clamp((rows - ways) / (ways / 2), 0.0, 1.0);
+  return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * lost / kAtOnce;
+}
+
 double Walks::unfollowed_store() const {
   constexpr double kWindow = 256, kMisses = 24;  // instructions; stores under way
   const hw::MemoryLevel& memory = c_.profile.levels.back();
