@@ -360,8 +360,8 @@ class Instructions : CountedPlan {
 
   /// What does not fit the register file is stored and loaded again at every step.
   void spills() {
-    const int spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers);
-    if (spilled > 0) loads_ += spilled * iterations_ * calls_, stores_ += spilled * iterations_ * calls_;
+    const double spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers) * steps_ * calls_;
+    loads_ += spilled, stores_ += spilled;
   }
 
   void reduce_lanes() {
