@@ -120,15 +120,19 @@ std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
 /// Little's law: so many bytes must have been asked for to keep memory busy while the products of what has come are formed. The hardware's
 /// prefetchers ask for less, and stop at pages: they do where nothing else is to be done, and lose up to half the time beside products.
 NestPlan Planner::fetch_ahead(NestPlan p) const {
-  // of each element, from which on asking pays (4 rows of f32 take 1.2 times as long with it, 6 rows 0.85, 12 rows 0.72; Zen 4)
-  constexpr int64_t kProducts = 5;
+  // products of a line from which on asking pays (4 rows of f32, 1.08 ns, take 1.2 times as long with it, 6 rows 0.85, 12 rows 0.72; Zen 4;
+  // 3 rows, 0.93 ns, 1.06, 4 rows, 1.23 ns, 0.8 to 0.98; Zen 3)
+  constexpr double kProductsNs = 1.15;
+  constexpr int64_t kProducts = 5;  // ... of each element
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   if (memory.read_gbs(c_.threads) <= 0) return p;
   const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
     const bool beyond_caches = c_.beyond_caches(o.tensor);
-    if (beyond_caches && p.operands[i].placement == Placement::prepack && contraction_ && reuse(p, i) >= kProducts && !stays(p, i))
+    const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
+    const bool slow = reuse(p, i) >= kProducts || products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns) >= kProductsNs;
+    if (beyond_caches && p.operands[i].placement == Placement::prepack && contraction_ && slow && !stays(p, i))
       p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();

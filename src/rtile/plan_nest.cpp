@@ -77,22 +77,23 @@ std::vector<NestPlan> Planner::run() {
   // padded copies change what loops can do, so some tiles with and without go on
   size_t taken[2] = {0, 0};
   double fastest[2] = {0, 0};
-  std::vector<bool> started(start_, false);
+  std::vector<bool> done;
   for (const Scored& t : tiles_) {
+    done.push_back(false);
     const bool copied = copies(t.plan);
     if (taken[copied] == 0) fastest[copied] = t.us;
     if (t.us > fastest[copied] * limit() || (taken[0] + taken[1] >= most && taken[copied] >= (most + 1) / 2)) continue;
     ++taken[copied];
-    started[t.start] = true;
+    done.back() = true;
     enumerate_loops(t.plan);
   }
-  if (!gpu()) try_other_starts(started);
+  if (!gpu()) try_more_of_starts(done);
   keep_fastest(0, keep_);
   return std::move(plans_);
 }
 
-void Planner::try_other_starts(const std::vector<bool>& taken) {
-  constexpr int kEach = 3;
+void Planner::try_more_of_starts(const std::vector<bool>& done) {
+  constexpr int kEach = 4;
   constexpr double kNear = 1.1;
   const auto fastest = [&](size_t first) {
     double us = std::numeric_limits<double>::infinity();
@@ -100,12 +101,13 @@ void Planner::try_other_starts(const std::vector<bool>& taken) {
     return us;
   };
   const double best = fastest(0);
-  std::vector<int> tried(taken.size(), 0);
-  for (const Scored& t : tiles_) {
-    int& n = tried[t.start];
-    if (taken[t.start] || n >= kEach * c_.breadth) continue;
+  std::vector<int> tried(start_, 0);
+  for (size_t i = 0; i < tiles_.size(); ++i) tried[tiles_[i].start] += done[i];
+  for (size_t i = 0; i < tiles_.size(); ++i) {
+    int& n = tried[tiles_[i].start];
+    if (done[i] || n >= kEach * c_.breadth) continue;
     const size_t before = plans_.size();
-    enumerate_loops(t.plan);
+    enumerate_loops(tiles_[i].plan);
     n = fastest(before) < kNear * best ? n + 1 : kEach * c_.breadth;
   }
 }

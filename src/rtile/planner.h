@@ -130,9 +130,9 @@ class Planner {
   int finish_axis(const NestPlan& p) const;
 
   // ---- loops around the tile, threads ----
-  /// Tiles of starts of which none is among those `taken`, the fastest of each and more of one that comes near the best plan: other orders
-  /// of the reduction, other vector axes and layouts walk memory in other ways, which a tile alone does not tell.
-  void try_other_starts(const std::vector<bool>& taken);
+  /// Further tiles of starts of which fewer than four are `done`, the fastest of each and more of one that comes near the best plan: other
+  /// orders of the reduction, other vector axes and layouts walk memory in other ways, which a tile alone does not tell.
+  void try_more_of_starts(const std::vector<bool>& done);
   void enumerate_loops(const NestPlan& tile);
   /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
