@@ -188,19 +188,19 @@ const ir::Binary* Tile::product(const ExprPtr& e) {
 }
 
 bool Tile::zero_beyond(const ir::Expr& e) const {
-  return std::visit(
-      ir::overloaded{
-          [&](const ir::Access& a) {
-            const rtile::Linear l = rtile::linearise(a.index, rtile::const_sizes(c_.program[a.tensor].strides), n_axes_);
-            return !made_.count({a.tensor, point_->number}) && a.out_of_bounds.value_or(0) == 0 && rtile::is_affine(a.index) && l.coef[size_t(vec_)] != 0;
-          },
-          [&](const ir::Cast& c) { return zero_beyond(*c.x); },
-          [&](const ir::Binary& b) {
-            const bool sums = b.op == ir::BinaryOp::add || b.op == ir::BinaryOp::sub || b.op == ir::BinaryOp::mul;
-            return sums && zero_beyond(*b.x) && zero_beyond(*b.y);
-          },
-          [](const auto&) { return false; }},
-      e.node);
+  return std::visit(ir::overloaded{[&](const ir::Access& a) {
+                                     const rtile::Linear l =
+                                         rtile::linearise(a.index, rtile::const_sizes(c_.program[a.tensor].strides), n_axes_);
+                                     return !made_.count({a.tensor, point_->number}) && a.out_of_bounds.value_or(0) == 0 &&
+                                            rtile::is_affine(a.index) && l.coef[size_t(vec_)] != 0;
+                                   },
+                                   [&](const ir::Cast& c) { return zero_beyond(*c.x); },
+                                   [&](const ir::Binary& b) {
+                                     const bool sums = b.op == ir::BinaryOp::add || b.op == ir::BinaryOp::sub || b.op == ir::BinaryOp::mul;
+                                     return sums && zero_beyond(*b.x) && zero_beyond(*b.y);
+                                   },
+                                   [](const auto&) { return false; }},
+                    e.node);
 }
 
 void Tile::accumulate(const Statement& s, int acc) {

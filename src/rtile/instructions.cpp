@@ -101,7 +101,7 @@ class Instructions : CountedPlan {
       const double vectors = stride == 2 && !gpu() ? 2 : 1;  // every other element of two
       loads_ += vectors * n, ops_ += n;
       if (vectors == 2) split_loads_ += vectors * n * split(i, plan_.vec);
-      if (vectors == 2 && c_.profile.vector_bits == 256) function("select", n), ops_ += n;  // no shuffle takes lanes of both
+      if (vectors == 2 && c_.profile.vector_bits == 256) function("shuffle", n / 2), ops_ += n;  // blended: no shuffle takes lanes of both
     }
     // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
     if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));
@@ -358,9 +358,10 @@ class Instructions : CountedPlan {
     if (chunks_ > 1) loads_ += partial, stores_ += partial, last_stores_ += partial;
   }
 
-  /// What does not fit the register file is stored and loaded again at every step.
+  /// What does not fit the register file is stored and loaded again at every step; compilers that have no register to spare spill one.
   void spills() {
-    const double spilled = std::max(0, registers_needed(nest_, facts_, plan_) - c_.profile.vector_registers) * steps_ * calls_;
+    const int free = c_.profile.vector_registers - registers_needed(nest_, facts_, plan_);
+    const double spilled = std::max(-free, free == 0 && used_as_loaded(nest_, facts_, plan_) ? 1 : 0) * steps_ * calls_;
     loads_ += spilled, stores_ += spilled;
   }
 

@@ -266,6 +266,22 @@ BlockMemory block_memory(const NestPlan& plan) {
   return m;
 }
 
+bool used_as_loaded(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
+  const size_t vec = size_t(plan.vec);
+  const bool warp = plan.lanes > 16;  // whose compiler decides by itself
+  if (facts.products == 0 || plan.form != AtomForm::vector || nest.axes[vec].reduced || plan.store_transpose_axis >= 0 || warp)
+    return false;
+  for (size_t i = 0; i < facts.reads; ++i) {
+    const auto& o = facts.operands[i];
+    if (!o.inner) continue;
+    const int64_t stride = o.coef[vec];
+    const bool packed = plan.operands[i].placement != Placement::direct;
+    const bool masked = !packed && (nest.axes[vec].extent % plan.lanes != 0 || !o.guards.empty());
+    if (o.element_bytes < 4 || plan.operands[i].transposed || (stride != 0 && (masked || (stride != 1 && !packed)))) return false;
+  }
+  return true;
+}
+
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
   if (plan.form == AtomForm::warp) {
     std::vector<int64_t> size;
@@ -282,7 +298,9 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   for (const Statement& s : nest.inner) accumulators += s.reduce == ir::ReduceOp::none ? 0 : points * copies;
   // live at once: the vectors of an operand that is reused across the other unrolled axes, one value of a broadcast; in a sliding
   // window, everything that the innermost reduced axis passes over
-  int64_t live = vec_reduced && facts.products > 0 ? 2 : 1;  // compilers that see every register taken load operands again instead
+  int64_t live = used_as_loaded(nest, facts, plan)   ? 0
+                 : vec_reduced && facts.products > 0 ? 2
+                                                     : 1;  // compilers that see every register taken load operands again instead
   // a tree of many rows begins while copies of their sums still wait (15 rows of two copies take 1.25 to 1.45 times as long as of one; Zen
   // 4)
   if (vec_reduced && points > 8 && copies > 1 && accumulators > 24) live += 4;

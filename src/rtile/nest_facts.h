@@ -82,5 +82,7 @@ BlockMemory block_memory(const NestPlan& plan);
 
 /// Vector registers that the tile needs at once.
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
+/// Both factors of the products go from memory into a register and from there into the products, so that nothing else needs one between.
+bool used_as_loaded(const Nest& nest, const NestFacts& facts, const NestPlan& plan);
 
 }  // namespace rgen::rtile

@@ -325,7 +325,8 @@ bool Planner::apart(const NestPlan& p) const {
   if (std::any_of(epilogue.begin(), epilogue.end(), [](const NestFacts::Function& f) { return transcendental(f.name); })) return true;
   bool loops = false;  // a tile without is short, and needs its accumulators once
   for (size_t a = 0; a < nest_.axes.size(); ++a) loops |= reduced(int(a)) && p.tile[a].hi * p.tile[a].unit < extent(int(a));
-  return contraction_ && loops && registers_needed(nest_, facts_, p) + int(epilogue.size()) > c_.profile.vector_registers;
+  const int needed = registers_needed(nest_, facts_, p) + used_as_loaded(nest_, facts_, p);
+  return contraction_ && loops && needed + int(epilogue.size()) > c_.profile.vector_registers;
 }
 
 void Planner::finish(NestPlan p) {

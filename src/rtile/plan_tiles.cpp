@@ -86,7 +86,7 @@ void Planner::enumerate_tiles(const Start& s) {
 void Planner::consider(const NestPlan& tile) {
   if (tile.tiled() && !fits_tiles(tile)) return;
   if (step_bytes(tile) > double(c_.profile.levels[0].capacity_bytes)) return;
-  const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers + spare(tile);
+  const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
   if (registers_needed(nest_, facts_, tile) > registers && points(tile) > 1) return;
   NestPlan p = tile;
   unroll(p);
@@ -98,19 +98,6 @@ void Planner::consider(const NestPlan& tile) {
   score(p);
   p.window = true;
   if (registers_needed(nest_, facts_, p) <= registers) score(std::move(p));
-}
-
-int Planner::spare(const NestPlan& p) const {
-  constexpr int kFew = 16;
-  if (c_.profile.vector_registers > kFew || facts_.products == 0 || p.form != AtomForm::vector || reduced(p.vec) || transposes(p)) return 0;
-  for (size_t i = 0; i < facts_.reads; ++i) {
-    const auto& o = facts_.operands[i];
-    const bool packed = p.operands[i].placement != Placement::direct;
-    const bool whole = packed || (extent(p.vec) % p.lanes == 0 && o.guards.empty());
-    const int64_t stride = o.coef[size_t(p.vec)];
-    if (o.inner && (o.element_bytes < 4 || (stride != 0 && (!whole || (!packed && stride != 1))))) return 0;
-  }
-  return 1;
 }
 
 bool Planner::separated(const NestPlan& p, int a) {

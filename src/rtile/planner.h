@@ -103,9 +103,6 @@ class Planner {
   bool rows_from_memory() const;
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
   void consider(const NestPlan& tile);
-  /// Of few registers, one that is counted (registers_needed) for what lies between a load and its use, but not needed where both factors
-  /// are used as they are loaded. Compilers then have none to spare, and may spill one: so it is counted.
-  int spare(const NestPlan& tile) const;
   void score(NestPlan p);
   static bool transposes(const NestPlan& p);
   /// Vectors of some operand are taken apart along the axis.

@@ -213,6 +213,61 @@ TEST_CASE("factors widened: bf16 and f16 to f32, bytes to s16") {
   }
 }
 
+TEST_CASE("packed bytes widened where they are loaded") {
+  const hw::Profile profile = hw::load_profile("zen3");
+  if (!runs_here(profile)) return;
+  std::vector<test::ProgramPtr> programs;
+  for (const char* dtype : {"s8", "u8"})
+    for (const char* size : {"\"m\": 1, \"n\": 37, \"k\": 41", "\"m\": 3, \"n\": 64, \"k\": 2", "\"m\": 7, \"n\": 21, \"k\": 127",
+                             "\"m\": 29, \"n\": 70, \"k\": 300"})
+      add_preset(programs, "matmul", dtype, size);
+  add_preset(programs, "conv2d", "s8",
+             "\"n\": 2, \"h\": 9, \"w\": 7, \"ci\": 11, \"co\": 19, \"r\": 3, \"s\": 3, \"stride\": 1, \"pad\": 1");
+  const std::vector<Problem> products = test::make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 200});
+    const auto narrow = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+      const rtile::NestPlan& plan = c.program->groups.back().nests.back();
+      return plan.form == rtile::AtomForm::group && plan.widens_b(1) && !c.program->extended->tensors.empty() &&
+             std::none_of(c.program->extended->tensors.begin(), c.program->extended->tensors.end(),
+                          [](const ir::Tensor& t) { return t.widens >= 0; });
+    });
+    REQUIRE_MESSAGE(narrow != plans.end(), products[i].program->name);
+    batch.add(products[i], profile, *narrow, "narrow");
+  }
+  CHECK(batch.mentioning("vi_load_group_s8(") >= 5);
+  CHECK(batch.mentioning("vi_load_group_u8(") == 4);
+  check(batch, {"g++", {"-O1"}, {}, 2});
+}
+
+TEST_CASE("partial sums in another order than their results") {
+  for (const char* name : {"haswell_avx2", "zen4"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* dtype : {"f32", "bf16"})
+      for (const char* size : {"\"h\": 7, \"w\": 7, \"ci\": 331, \"co\": 37, \"r\": 1, \"s\": 1, \"pad\": 0",
+                               "\"h\": 5, \"w\": 9, \"ci\": 163, \"co\": 21, \"r\": 3, \"s\": 3, \"pad\": 1"})
+        add_preset(programs, "conv2d", dtype, std::string("\"n\": 2, \"stride\": 1, \"layout\": \"NCHW\", ") + size);
+    const std::vector<Problem> products = test::make_problems(programs);
+    KernelBatch batch;
+    for (size_t i = 0; i < products.size(); ++i)
+      for (const bool turned : {false, true}) {  // results stored as they come, and transposed
+        const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 800, 4});
+        const auto chunked = std::find_if(plans.begin(), plans.end(), [&](const rtile::Candidate& c) {
+          const rtile::NestPlan& plan = c.program->groups.back().nests.back();
+          return plan.chunked() && c.program->groups.back().group.nests.back().axes[size_t(plan.vec)].name == "co" &&
+                 (plan.store_transpose_axis >= 0) == turned;
+        });
+        if (chunked != plans.end()) batch.add(products[i], profile, *chunked, turned ? "turned" : "scattered");
+      }
+    CHECK(batch.size() >= 6);
+    CHECK(batch.mentioning("_partial") == batch.size());
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("padded copies of small types: as bytes, and with signs flipped") {
   for (const char* name : {"zen4", "zen3"}) {
     const hw::Profile profile = hw::load_profile(name);

@@ -64,6 +64,18 @@ TEST_CASE("what an instruction takes, and what is read once, stays as it is") {
   CHECK_FALSE(packed_wide(*one_row->program));
 }
 
+TEST_CASE("constants of bytes may stay what they are") {
+  const ir::TensorProgram bytes = matmul("s8", 64, 48, 32);
+  const hw::Profile profile = hw::load_profile("zen3");
+  const auto r = rtile::widen(bytes, rtile::build_nests(bytes), profile, false);
+  REQUIRE(r);
+  CHECK(added(bytes, *r) == std::vector<DType>{DType::s16});  // the activations' copy
+  CHECK_FALSE(packed_wide(*r->program));
+  const auto few = rtile::construct(matmul("s8", 3, 4096, 4096), profile, {1, 1}).front().program;
+  CHECK(few->groups.back().nests.back().atom->name == "vpmaddwd");
+  CHECK(few->groups.back().nests.back().widens_b(1));
+}
+
 TEST_CASE("the model widens many rows, and not the weights of one") {
   const hw::Profile profile = hw::load_profile("zen3");
   const auto first = [&](const ir::TensorProgram& p) { return rtile::construct(p, profile, {1, 1}).front().program; };

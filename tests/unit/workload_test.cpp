@@ -74,6 +74,29 @@ TEST_CASE("an element for all lanes costs what the profile says, and a large til
   CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 9)));
 }
 
+TEST_CASE("AVX2: masks are loaded, parts of vectors stored by halves, and lanes one by one") {
+  const hw::Profile profile = hw::load_profile("zen3");
+  // 40 rows of 63 floats, eight vectors, 256 bytes apart; written as they are, or as columns
+  const auto counted = [&](const char* index) {
+    const ir::TensorProgram program =
+        ir::parse_program(std::string(R"({"inputs": {"X": {"shape": [40, 63], "strides": [64, 1]}}, "compute": ["Y)") + index +
+                          R"( = X[i, j] + 1"], "outputs": ["Y"]})");
+    for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 1, .top_k = 200})) {
+      const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+      const rtile::NestPlan& plan = c.program->groups[0].nests[0];
+      if (nest.axes[size_t(plan.vec)].name != "j" || plan.store_transpose_axis >= 0) continue;
+      const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+      return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context);
+    }
+    FAIL("no plan along j");
+    return hw::Workload{};
+  };
+  const hw::Workload rows = counted("[i:40, j:63]"), columns = counted("[j:63, i:40]");
+  CHECK(rows.loads == doctest::Approx(40 * (8 + 1)));
+  CHECK(rows.stores >= 40 * (8 + 2));  // seven lanes: four, two and one; and lines in which two vectors have a part
+  CHECK(columns.stores == doctest::Approx(40 * 8 * (8 + 1)));
+}
+
 TEST_CASE("rows in memory are written in order") {
   const hw::Profile profile = hw::load_profile("zen4");
   const auto plan = [&](int64_t rows) {

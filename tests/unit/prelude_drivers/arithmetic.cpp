@@ -154,6 +154,10 @@ static void check_groups(Guarded& memory) {
     EACH_LANE("bcast_group_n", vi_bcast_group_n(memory.end() - n, opaque<int>(n)), bytes_at(memory.end() - n, n))
   });
   EACH_LANE("load_group", vi_load_group(memory.end() - 4 * kLanes), bytes_at(memory.end() - 4 * kLanes + 4 * i, 4))
+  const auto pair_at = [](const auto* p) { return int32_t(uint32_t(uint16_t(p[0])) | uint32_t(uint16_t(p[1])) << 16); };
+  char* const pairs = memory.end() - 2 * kLanes;
+  EACH_LANE("load_group_s8", vi_load_group_s8(pairs), pair_at((const int8_t*)pairs + 2 * i))
+  EACH_LANE("load_group_u8", vi_load_group_u8(pairs), pair_at((const uint8_t*)pairs + 2 * i))
   for (int n = 0; n <= kLanes; ++n)
     EACH_LANE("load_group_n", vi_load_group_n(memory.end() - 4 * n, opaque(n)), i < n ? bytes_at(memory.end() - 4 * n + 4 * i, 4) : 0)
 }
