@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "ir/nonpositive.h"
 #include "lower/tile.h"
 
 namespace rgen::lower {
@@ -228,7 +229,7 @@ Value Tile::eval_unary(const ir::Unary& u) {
       case O::neg:
         return "vf_neg";
       case O::exp:
-        return "vf_exp";
+        return ir::never_positive(c_.program, *u.x) ? "vf_exp_nonpositive" : "vf_exp";
       case O::log:
         return "vf_log";
       case O::sqrt:

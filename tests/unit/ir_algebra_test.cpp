@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "ir/ir.h"
+#include "ir/nonpositive.h"
 #include "ir/tensor_program.h"
 
 using namespace rgen;
@@ -95,4 +97,26 @@ TEST_CASE("bounds are exact for affine indices and for remainders") {
   CHECK(bounds(floor_mod(i + number(5), 16), {4}) == std::pair<int64_t, int64_t>{5, 8});
   CHECK(bounds(floor_div(i + number(1), 2), {9}) == std::pair<int64_t, int64_t>{0, 4});
   CHECK(bounds(floor_mod(i, 4) * 8 + floor_div(i, 4), {32}) == std::pair<int64_t, int64_t>{0, 31});  // a transposed reshape
+}
+
+TEST_CASE("an element less the largest of its row is not positive, and nothing else is known to be so") {
+  const auto last = [](const std::string& compute) {
+    std::string inputs;
+    for (const auto& [name, shape] : {std::pair{"X", "[6, 5, 8]"}, std::pair{"Y", "[6, 5, 8]"}, std::pair{"S", "[8, 8]"}})
+      if (compute.find(std::string(name) + "[") != std::string::npos)
+        inputs += (inputs.empty() ? "\"" : ", \"") + std::string(name) + "\": {\"shape\": " + shape + "}";
+    const TensorProgram p = parse_program("{\"inputs\": {" + inputs + "}, \"compute\": [" + compute + "], \"outputs\": [\"E\"]}");
+    return never_positive(p, *std::get<Unary>(p.stages.back().body->node).x);
+  };
+  const std::string rows = R"--("L[i:6, j:5] = max(c:8 | X[i, j, c])", )--";
+  CHECK(last(rows + R"--("E[i:6, j:5, c:8] = exp(X[i, j, c] - L[i, j])")--"));
+  CHECK(last(R"--("L[i:6] = max(j:5, c:8 | X[i, j, c] * 0.5)", "E[i:6, c:8] = exp(X[i, 3, c] * 0.5 - L[i])")--"));
+  CHECK_FALSE(last(rows + R"--("E[i:6, j:5, c:8] = exp(L[i, j] - X[i, j, c])")--"));
+  CHECK_FALSE(last(rows + R"--("E[i:6, j:5, c:8] = exp(X[i, j, c] + L[i, j])")--"));
+  CHECK_FALSE(last(rows + R"--("E[i:6, j:5, c:8] = exp(Y[i, j, c] - L[i, j])")--"));
+  CHECK_FALSE(last(rows + R"--("E[i:6, j:4, c:8] = exp(X[i, j, c] - L[i, j + 1])")--"));
+  CHECK_FALSE(last(rows + R"--("E[i:6, j:5, c:8] = exp(2 * X[i, j, c] - L[i, j])")--"));
+  CHECK_FALSE(last(R"--("L[i:6, j:5] = min(c:8 | X[i, j, c])", "E[i:6, j:5, c:8] = exp(X[i, j, c] - L[i, j])")--"));
+  CHECK_FALSE(last(R"--("L[i:6, j:5] = max(c:7 | X[i, j, c])", "E[i:6, j:5, c:8] = exp(X[i, j, c] - L[i, j])")--"));
+  CHECK_FALSE(last(R"--("L[] = max(c:8 | S[c, c])", "E[i:8, j:8] = exp(S[i, j] - L[])")--"));
 }

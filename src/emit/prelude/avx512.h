@@ -279,6 +279,10 @@ INLINE vf vf_exp(vf x) {
   const vf q = vf_fma(vf_fma(vf_set(0x1.55560ep-3f), r, vf_set(0x1.00021ep-1f)), r * r, r);
   return (vf)_mm512_scalef_ps((__m512)vf_fma(t, q, t), (__m512)a.n);
 }
+//@ exp_below
+INLINE vf exp_below(vf x) { return exp_unclamped(x); }
+//@ vf_exp_nonpositive
+INLINE vf vf_exp_nonpositive(vf x) { return vf_exp(x); }
 //@ vf_erf
 /// |x| lies in one of 16 pieces, 17/64 wide, by the last bits of the sum that rounds; there erf is c0 + f P(f), with f the distance from a
 /// centre at which erf is nearly a float (Gal). Each coefficient is chosen from a register: 17 instructions, no division. Relative error

@@ -357,6 +357,8 @@ INLINE vf vf_round(vf a) { return rintf(a); }
 INLINE vf vf_floor(vf a) { return floorf(a); }
 //@ vf_exp
 INLINE vf vf_exp(vf a) { return expf(a); }
+//@ vf_exp_nonpositive
+INLINE vf vf_exp_nonpositive(vf a) { return expf(a); }
 //@ vf_log
 INLINE vf vf_log(vf a) { return logf(a); }
 //@ vf_tanh

@@ -47,24 +47,36 @@ INLINE reduced_argument reduce_by_ln2(vf x, vf shift) {
   const vf r = vf_fma(n, vf_set(-0x1.62e4p-1f), x);  // ln 2 in two parts, the first short: n times it is exact
   return {sum, n, vf_fma(n, vf_set(-0x1.7f7d1cp-20f), r)};
 }
-//@ exp_unclamped
-/// exp(x) for -104 <= x <= 89: x = n ln 2 + r with |r| <= ln 2 / 2, and 1 + r + r^2 P(r) for exp(r) (relative error 2^-28.2).
-INLINE vf exp_unclamped(vf x) {
-  const reduced_argument a = reduce_by_ln2(x, vf_set(integer_shift));
-  const vf r = a.r;
+//@ exp_of_rest
+/// exp(r) for |r| <= ln 2 / 2: 1 + r + r^2 P(r) (relative error 2^-28.2).
+INLINE vf exp_of_rest(vf r) {
   vf p = vf_fma(vf_set(0x1.6a4960p-10f), r, vf_set(0x1.1239a0p-7f));
   p = vf_fma(p, r, vf_set(0x1.5558b4p-5f));
   p = vf_fma(p, r, vf_set(0x1.555492p-3f));
   p = vf_fma(p, r, vf_set(0x1.fffffcp-2f));
-  p = vf_fma(p, r * r, r) + vf_set(1.f);
-  return scale_by_power(p, a.sum);
+  return vf_fma(p, r * r, r) + vf_set(1.f);
+}
+//@ exp_unclamped
+/// exp(x) for -104 <= x <= 89: x = n ln 2 + r, and 2^n exp(r).
+INLINE vf exp_unclamped(vf x) {
+  const reduced_argument a = reduce_by_ln2(x, vf_set(integer_shift));
+  return scale_by_power(exp_of_rest(a.r), a.sum);
+}
+//@ exp_below
+/// The same for -104 <= x <= 43: 2^(n + 64) is a float then, and the product with 2^-64 rounds once.
+INLINE vf exp_below(vf x) {
+  const reduced_argument a = reduce_by_ln2(x, vf_set(0x1.8p23f + 64 + 127));  // the sum ends with the exponent of 2^(n + 64)
+  return exp_of_rest(a.r) * (vf)((vi)a.sum << 23) * vf_set(0x1p-64f);
 }
 //@ vf_exp
 INLINE vf vf_exp(vf x) { return exp_unclamped(vf_clamp(x, -104.f, 89.f)); }
+//@ vf_exp_nonpositive
+/// exp(x) for x <= 0, and up to 43.
+INLINE vf vf_exp_nonpositive(vf x) { return exp_below(vf_max(vf_set(-104.f), x)); }
 //@ vf_sigmoid
 /// 1 / (1 + exp(-x)), by exp(-|x|) so that nothing overflows.
 INLINE vf vf_sigmoid(vf x) {
-  const vf e = exp_unclamped(vf_max(vf_set(-104.f), -vf_abs(x)));
+  const vf e = exp_below(vf_max(vf_set(-104.f), -vf_abs(x)));
   return quotient(vf_select(vf_lt(x, vf_set(0.f)), e, vf_set(1.f)), e + vf_set(1.f));
 }
 

@@ -100,6 +100,8 @@ int main(int argc, char** argv) {
   check_function(
       "exp", argc, argv, [](vf x) { return vf_exp(x); }, [](double x) { return std::exp(x); });
   check_function(
+      "exp_nonpositive", argc, argv, [](vf x) { return vf_exp_nonpositive(-vf_abs(x)); }, [](double x) { return std::exp(-std::fabs(x)); });
+  check_function(
       "log", argc, argv, [](vf x) { return vf_log(x); }, [](double x) { return std::log(x); });
   check_function(
       "tanh", argc, argv, [](vf x) { return vf_tanh(x); }, [](double x) { return std::tanh(x); }, 1.f);
