@@ -360,8 +360,8 @@ class Instructions : CountedPlan {
 
   /// What does not fit the register file is stored and loaded again at every step; compilers that have no register to spare spill one.
   void spills() {
-    const int free = c_.profile.vector_registers - registers_needed(nest_, facts_, plan_);
-    const double spilled = std::max(-free, free == 0 && used_as_loaded(nest_, facts_, plan_) ? 1 : 0) * steps_ * calls_;
+    const int left = c_.profile.vector_registers - registers_needed(nest_, facts_, plan_);
+    const double spilled = std::max(-left, left == 0 && used_as_loaded(nest_, facts_, plan_) ? 1 : 0) * steps_ * calls_;
     loads_ += spilled, stores_ += spilled;
   }
 

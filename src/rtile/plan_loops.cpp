@@ -7,7 +7,7 @@
 
 namespace rgen::rtile {
 
-bool Planner::sums_contiguous(int vec) const {
+bool Planner::sums_as_vectors(int vec) const {
   return std::all_of(nest_.inner.begin(), nest_.inner.end(), [&](const Statement& s) {
     const std::vector<int64_t> shape = const_sizes(c_.program[s.tensor].shape);
     if (linearise(s.index, row_major(shape), n_).coef[size_t(vec)] == 1) return true;
@@ -91,7 +91,7 @@ void Planner::enumerate_in_warp(const NestPlan& base) {
 
 std::vector<std::vector<Loop>> Planner::chunkings(const NestPlan& base) const {
   std::vector<std::vector<Loop>> all{{}};
-  if (base.reduce_order.empty() || reduced(base.vec) || !sums_contiguous(base.vec)) return all;
+  if (base.reduce_order.empty() || reduced(base.vec) || !sums_as_vectors(base.vec)) return all;
   // panels of a product stay near for the next tile; of other reductions a few rows, walked from end to end, are streams for the prefetcher
   static constexpr int64_t kPanels[] = {1024, 682, 454, 302, 201, 134}, kRows[] = {64, 32, 16, 8}, kOne[] = {1};
   std::vector<Loop> prefix;

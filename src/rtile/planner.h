@@ -141,7 +141,7 @@ class Planner {
   /// The output axis along which a window of the operand slides from row to row; −1: there is none, or a row is too long to wait for.
   int sliding_axis(const NestPlan& p, size_t operand) const;
   /// Partial sums pass through memory as vectors: where their results lie, or in the workspace.
-  bool sums_contiguous(int vec) const;
+  bool sums_as_vectors(int vec) const;
   /// Chunks of the reduction: leading reduced axes one value at a time, or pieces of the last. None, and of a product those whose panels
   /// stay in a near cache, else a few rows.
   std::vector<std::vector<Loop>> chunkings(const NestPlan& base) const;

@@ -16,8 +16,8 @@ constexpr int64_t kWorthwhile = 8;
 
 class Widening {
  public:
-  Widening(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, bool bytes)
-      : given_(program), extended_(std::make_shared<ir::TensorProgram>(program)), nests_(nests), profile_(profile), bytes_(bytes) {
+  Widening(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, bool constants)
+      : given_(program), extended_(std::make_shared<ir::TensorProgram>(program)), nests_(nests), profile_(profile), constants_(constants) {
     reads_.assign(program.tensors.size(), 0);
     for (const Nest& n : nests)
       for (const Operand& o : collect_operands(n)) ++reads_[size_t(o.access.tensor)];
@@ -35,7 +35,7 @@ class Widening {
       for (const ir::Access& a : square ? std::vector{x} : std::vector{x, y}) {
         if (given_[a.tensor].dtype == *dtype || !gains(nests_[i], a)) continue;
         if (packable(nests_[i], a)) {
-          if (!bytes_ && *dtype == DType::s16) continue;
+          if (!constants_ && *dtype == DType::s16) continue;
           widen_constant(nests_[i], a, *dtype);
         } else {
           copy_before(i++, a, a.index.size() - 1, *dtype, *extended_, nests_);
@@ -52,7 +52,7 @@ class Widening {
   std::shared_ptr<ir::TensorProgram> extended_;
   std::vector<Nest> nests_;
   const hw::Profile& profile_;
-  const bool bytes_;
+  const bool constants_;
   std::vector<int> reads_;  ///< operands of nests, per tensor
 
   /// An instruction of many products that takes a vector factor of this type.
@@ -107,8 +107,9 @@ class Widening {
 
 }  // namespace
 
-std::optional<Rewritten> widen(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, bool bytes) {
-  return Widening(program, nests, profile, bytes).run();
+std::optional<Rewritten> widen(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile,
+                               bool constants) {
+  return Widening(program, nests, profile, constants).run();
 }
 
 }  // namespace rgen::rtile

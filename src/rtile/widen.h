@@ -13,8 +13,8 @@ namespace rgen::rtile {
 
 /// The nests with those that copy (Nest::copies), each behind what it reads; constants get a further tensor (ir::Tensor::widens). Nothing
 /// if no product gains. Pre: `nests` are those of the program.
-/// Without `bytes`, constants that are multiplied as s16 stay bytes, which vpmaddwd's plans widen where they load them.
+/// Without `constants`, those that are multiplied as s16 stay bytes, which vpmaddwd's plans widen where they load them.
 std::optional<Rewritten> widen(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile,
-                               bool bytes = true);
+                               bool constants = true);
 
 }  // namespace rgen::rtile

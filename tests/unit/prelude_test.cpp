@@ -56,10 +56,10 @@ TEST_CASE("a text has what is used, what that needs, and nothing else") {
   for (Simd simd : kAll) {
     const std::string text = prelude_text(simd, {"vf_sigmoid"});
     CHECK(count_of(text, "vf vf_sigmoid(") == 1);
-    CHECK(text.find("exp_unclamped(vf") < text.find("vf vf_sigmoid("));
+    CHECK(text.find("exp_below(vf") < text.find("vf vf_sigmoid("));
     CHECK(count_of(text, "vf_tanh") == 0);
     CHECK(count_of(text, "//@") == 0);
-    CHECK(text == prelude_text(simd, {"vf_sigmoid", "exp_unclamped"}));
+    CHECK(text == prelude_text(simd, {"vf_sigmoid", "exp_below"}));
   }
 }
 

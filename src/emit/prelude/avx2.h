@@ -69,7 +69,7 @@ INLINE vi vi_load_u8(const uint8_t* p) { return (vi)_mm256_cvtepu8_epi32(_mm_loa
 //@ vf_store_f32
 INLINE void vf_store_f32(float* p, vf v) { _mm256_storeu_ps(p, (__m256)v); }
 //@ store_lanes
-/// The first n lanes, by halves: a masked store is a microprogram on AMD's cores (Zen 3: 13 cycles; seven lanes by halves 3).
+/// The first n lanes, by halves: a masked store is a microprogram on AMD's cores (Zen 3: 17 cycles; seven lanes by halves 3).
 INLINE void store_lanes(void* to, __m256i v, int n) {
   if (n == kLanes) return _mm256_storeu_si256((__m256i*)to, v);
   char* p = (char*)to;
