@@ -1,34 +1,17 @@
+#include "ir/equal.h"
+
 #include <algorithm>
+#include <functional>
 
 #include "ir/ir.h"
 
 namespace rgen::ir {
 
 static bool equal(const Expr& a, const Expr& b) {
-  if (a.node.index() != b.node.index()) return false;
-  return std::visit(overloaded{[&](const Const& x) { return x.value == std::get<Const>(b.node).value; },
-                               [&](const Access& x) {
-                                 const auto& y = std::get<Access>(b.node);
-                                 return x.tensor == y.tensor && x.index == y.index && x.out_of_bounds == y.out_of_bounds;
-                               },
-                               [&](const IndexValue& x) { return x.index == std::get<IndexValue>(b.node).index; },
-                               [&](const Unary& x) {
-                                 const auto& y = std::get<Unary>(b.node);
-                                 return x.op == y.op && equal(*x.x, *y.x);
-                               },
-                               [&](const Binary& x) {
-                                 const auto& y = std::get<Binary>(b.node);
-                                 return x.op == y.op && equal(*x.x, *y.x) && equal(*x.y, *y.y);
-                               },
-                               [&](const Select& x) {
-                                 const auto& y = std::get<Select>(b.node);
-                                 return equal(*x.condition, *y.condition) && equal(*x.yes, *y.yes) && equal(*x.no, *y.no);
-                               },
-                               [&](const Cast& x) {
-                                 const auto& y = std::get<Cast>(b.node);
-                                 return x.dtype == y.dtype && equal(*x.x, *y.x);
-                               }},
-                    a.node);
+  const auto accesses = [](const Access& x, const Access& y) {
+    return x.tensor == y.tensor && x.index == y.index && x.out_of_bounds == y.out_of_bounds;
+  };
+  return equal(a, b, accesses, std::equal_to<>());
 }
 
 static bool equal(const Tensor& a, const Tensor& b) {

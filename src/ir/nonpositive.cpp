@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/equal.h"
+
 namespace rgen::ir {
 
 namespace {
@@ -16,24 +18,9 @@ class Among {
   }
 
   /// Equal for some value of the reduced axes.
-  bool equal(const Expr& of, const Expr& e) {
-    if (of.node.index() != e.node.index()) return false;
-    return std::visit(overloaded{[&](const Const& c) { return c.value == std::get<Const>(e.node).value; },
-                                 [&](const Access& a) { return equal(a, std::get<Access>(e.node)); },
-                                 [](const IndexValue&) { return false; }, [](const Select&) { return false; },
-                                 [&](const Unary& u) {
-                                   const Unary& v = std::get<Unary>(e.node);
-                                   return u.op == v.op && equal(*u.x, *v.x);
-                                 },
-                                 [&](const Binary& b) {
-                                   const Binary& c = std::get<Binary>(e.node);
-                                   return b.op == c.op && equal(*b.x, *c.x) && equal(*b.y, *c.y);
-                                 },
-                                 [&](const Cast& c) {
-                                   const Cast& d = std::get<Cast>(e.node);
-                                   return c.dtype == d.dtype && equal(*c.x, *d.x);
-                                 }},
-                      of.node);
+  bool includes(const Expr& e) {
+    const auto accesses = [this](const Access& of, const Access& a) { return equal(of, a); };
+    return ir::equal(*stage_.body, e, accesses, [](const Index&, const Index&) { return false; });
   }
 
  private:
@@ -69,7 +56,7 @@ bool never_positive(const TensorProgram& program, const Expr& e) {
   const auto stage =
       std::find_if(program.stages.begin(), program.stages.end(), [&](const Stage& s) { return s.output == largest->tensor; });
   if (stage == program.stages.end() || stage->reduce != ReduceOp::max) return false;
-  return Among(*stage, program, largest->index).equal(*stage->body, *difference->x);
+  return Among(*stage, program, largest->index).includes(*difference->x);
 }
 
 }  // namespace rgen::ir
