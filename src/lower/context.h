@@ -35,6 +35,8 @@ class Builder {
  public:
   explicit Builder(LoopProgram& p) : program(p) {}
   LoopProgram& program;
+  /// Activations that are packed already, with what tells one packing from another: the copies of a fused group's tile share them.
+  std::vector<std::pair<std::vector<int64_t>, Addressing>> repacked;
 
   int variable(const std::string& name, int64_t lo, int64_t hi);  ///< names are made unique on printing clashes
   int pointer(int buffer, const std::string& name);
@@ -63,6 +65,7 @@ struct NestContext {
   std::vector<int> origin;             ///< per axis: variable of the shared tile's origin, or −1
   std::vector<Location> accumulator;   ///< per inner statement: where partial sums wait between chunks (chunked reductions)
   std::string prefix;                  ///< of procedure names
+  int64_t workers = 1;                 ///< tasks that may copy operands before the nest
   std::optional<rtile::Contraction> contraction = {};
 };
 
@@ -100,6 +103,8 @@ void place_operands(NestContext& context);
 
 /// The prepack procedure of operand `i` (placement prepack): fills `addressing[i]`.
 void lower_prepack(NestContext& context, int operand);
+/// The copy of operand `i` in the order of the tiles (placement repack), as a region before the nest: fills `addressing[i]`.
+void lower_repack(NestContext& context, int operand);
 /// The copy of operand `i` into a padded buffer (placement box), as a region before the nest: fills `addressing[i]`.
 void lower_box(NestContext& context, int operand);
 

@@ -132,9 +132,10 @@ class ProgramLowering {
   }
 
   void single(const GroupPlan& g, size_t n, const std::string& prefix) {
-    NestContext c = context(g.group.nests[n], g.nests[n], prefix);
-    place_operands(c);
     const NestPlan& plan = g.nests[n];
+    NestContext c = context(g.group.nests[n], plan, prefix);
+    c.workers = plan.tasks();
+    place_operands(c);
     if (const rtile::Staging* staging = plan.staging.get())
       result_.regions.push_back({lower_staged(c), staging->producers() > 0 ? staging->grid : plan.tasks(), "", 1, plan.estimate.resident,
                                  staging->threads(), staging->cluster});
@@ -207,6 +208,7 @@ class ProgramLowering {
           }
           NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix);
           for (size_t i = 0; i < extents.size(); ++i) c.origin[size_t(g.group.shared[i][n])] = origin[i];
+          c.workers = tasks;
           place_operands(c);
           if (waiting[n]) into.push_back({Op{"warp_sync", -1, false, {}}});
           const int proc = lower_nest(c);

@@ -1,4 +1,5 @@
-// Operand placement: the caller's layout as it is, a packed constant (`pack.cpp`) or a padded copy (`padded_copy.cpp`).
+// Operand placement: the caller's layout as it is, a packed constant (`pack.cpp`), an activation packed at every call (`repack.cpp`) or a
+// padded copy (`padded_copy.cpp`).
 #include "lower/context.h"
 #include "rtile/layout.h"
 
@@ -29,6 +30,9 @@ void place_operands(NestContext& c) {
         break;
       case rtile::Placement::prepack:
         lower_prepack(c, int(i));
+        break;
+      case rtile::Placement::repack:
+        lower_repack(c, int(i));
         break;
       case rtile::Placement::box:
         lower_box(c, int(i));

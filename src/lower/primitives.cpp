@@ -45,6 +45,7 @@ Table make_table() {
   t["vi_bcast_group"] = {{.bytes = 4}};
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
   t["vi_load_bytes"] = t["vi_load_group"];
+  t["vi_load_bytes_n"] = {{.bytes = 1, .lanes = Lanes::bytes, .upper = 1}};
   t["vi_store_bytes"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
   t["copy_element"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};

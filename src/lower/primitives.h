@@ -15,6 +15,7 @@ struct MemoryUse {
     one,    ///< one element
     all,    ///< as many as a vector of the program has
     count,  ///< those before `upper`
+    bytes,  ///< as many bytes as `upper` says, at most a vector's
     range,  ///< those in [lower, upper), clamped to the vector
     tile,   ///< 64 bytes for every row of the tile register that the argument before names, rows `stride` bytes apart
   };

@@ -188,6 +188,10 @@ class Machine {
         hi = eval(*a.upper);
         if (hi < 1 || hi > p_.lanes) return report(&op, "lanes", op.primitive + " of " + std::to_string(hi) + " lanes");
         break;
+      case MemoryUse::Lanes::bytes:
+        hi = eval(*a.upper);
+        if (hi < 1 || hi > 4 * p_.lanes) return report(&op, "bytes", op.primitive + " of " + std::to_string(hi) + " bytes");
+        break;
       case MemoryUse::Lanes::range:
         lo = std::clamp<int64_t>(eval(*a.lower), 0, p_.lanes), hi = std::clamp<int64_t>(eval(*a.upper), 0, p_.lanes);
         break;

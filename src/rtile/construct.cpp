@@ -43,7 +43,7 @@ class NestPlanner {
     Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, int64_t(c.ahead_bytes)}};
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
-      k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued});
+      k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t)});
     };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
     k.second.insert(k.second.end(), keep.begin(), keep.end());

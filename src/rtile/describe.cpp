@@ -26,6 +26,8 @@ const char* name(Placement p) {
       return "direct";
     case Placement::prepack:
       return "prepack";
+    case Placement::repack:
+      return "packed copy";
     case Placement::box:
       return "padded copy";
   }

@@ -83,7 +83,7 @@ class Instructions : CountedPlan {
   void load(size_t i) {
     const auto& o = facts_.operands[i];
     const Operand& how = plan_.operands[i];
-    const int64_t coef = o.coef[size_t(plan_.vec)], stride = how.placement == Placement::prepack ? coef != 0 : coef;
+    const int64_t coef = o.coef[size_t(plan_.vec)], stride = how.packed() ? coef != 0 : coef;
     const double n = loads_of(i);
     if (!o.affine || stride == 0 || stride == 1 || scalar_) {
       loads_ += n * (1 + masked(i));
@@ -182,7 +182,7 @@ class Instructions : CountedPlan {
     const auto& o = facts_.operands[i];
     const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
     const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
-    if (gpu() || width > line || (placed && plan_.operands[i].placement == Placement::prepack)) return 0;
+    if (gpu() || width > line || (placed && plan_.operands[i].packed())) return 0;
     const std::vector<int64_t>& coef = placed ? o.box_coef : o.coef;
     int64_t step = line;
     for (size_t a = 0; a < n_; ++a) {

@@ -64,7 +64,7 @@ enum class Fetch {
 double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, Fetch fetch);
 /// How a plan's operand comes: packed, or as the machine fetches what is not.
 inline Fetch fetch_of(const NestFacts& facts, const NestPlan& plan, size_t operand, Fetch unpacked) {
-  return operand < facts.reads && plan.operands[operand].placement == Placement::prepack ? Fetch::packed : unpacked;
+  return operand < facts.reads && plan.operands[operand].packed() ? Fetch::packed : unpacked;
 }
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.

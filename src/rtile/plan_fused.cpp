@@ -185,6 +185,8 @@ class FusedPlanner {
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     for (int t : g_.local) c.home[size_t(t)] = near_level(c.profile, local_bytes_ / double(tiles));
+    c.made_beside.assign(c.program.tensors.size(), false);
+    for (const Nest& nest : g_.nests) nest.for_each_statement([&](const Statement& s) { c.made_beside[size_t(s.tensor)] = true; });
     const std::vector<Ahead> ahead = read_ahead(tiles);
     std::vector<bool> touched(c.program.tensors.size(), false);
     for (size_t n = 0; n < g_.nests.size(); ++n) {

@@ -132,7 +132,7 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const bool beyond_caches = c_.beyond_caches(o.tensor);
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
     const bool slow = reuse(p, i) >= kProducts || products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns) >= kProductsNs;
-    if (beyond_caches && p.operands[i].placement == Placement::prepack && contraction_ && slow && !stays(p, i))
+    if (beyond_caches && p.operands[i].packed() && contraction_ && slow && !stays(p, i))
       p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();

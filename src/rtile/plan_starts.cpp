@@ -196,6 +196,17 @@ bool Planner::collides(size_t i) const {
   return false;
 }
 
+bool Planner::can_repack(size_t i, int vec, int k) const {
+  constexpr int64_t kWorthwhile = 8;  // readings of an element from which a copy can pay
+  const auto& o = facts_.operands[i];
+  if (gpu() || !o.affine || !o.guards.empty() || c_.makes_beside(o.tensor) || nest_.axes[size_t(vec)].full > 0) return false;
+  if (o.coef[size_t(vec)] != 1 && o.coef[size_t(k)] != 1) return false;
+  int64_t readings = 1;
+  for (int a : outputs_)
+    if (o.coef[size_t(a)] == 0) readings *= nest_.axes[size_t(a)].full > 0 ? nest_.axes[size_t(a)].full : extent(a);
+  return readings >= kWorthwhile;
+}
+
 bool Planner::issuable(const hw::Atom& atom, AtomForm form) const {
   switch (form) {
     case AtomForm::vector:  // elsewhere a lane's multiply-add is the form of all nests
@@ -224,7 +235,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
     const DType ta = a == con.x ? tx : ty, tb = a == con.x ? ty : tx;
     const auto &fa = facts_.operands[size_t(ia)], &fb = facts_.operands[size_t(ib)];
     const bool packed = p.operands[size_t(ib)].placement == Placement::prepack;
-    if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0 || !(packed || gpu())) continue;
+    if (fa.coef[size_t(p.vec)] != 0 || fb.coef[size_t(p.vec)] == 0) continue;
     if (p.operands[size_t(ia)].placement != Placement::direct) continue;
     for (const hw::Atom& atom : c_.profile.atoms) {
       const AtomRow* row = find_atom_row(atom.name);
@@ -237,7 +248,10 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
       if (atom.a != ta && !offset) continue;
       for (int k = 0; k < n_; ++k) {
         if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
+        const bool repacked = !packed && can_repack(size_t(ib), p.vec, k);
+        if (!packed && !repacked && !gpu()) continue;
         NestPlan g = p;
+        if (repacked) g.operands.change(size_t(ib), [](Operand& x) { x.placement = Placement::repack; });
         g.form = row->form;
         const hw::Atom issued = by_tiles ? in_tiles(atom, W_) : atom;
         g.atom = std::make_shared<const hw::Atom>(issued), g.k_axis = k, g.k_step = issued.k,
@@ -257,7 +271,7 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
           forms.push_back(g);
           forms.back().form = AtomForm::staged;
         }
-        if (packed && (!by_tiles || row->form == AtomForm::warp) && !atom.tf32) forms.push_back(std::move(g));
+        if ((packed || repacked) && (!by_tiles || row->form == AtomForm::warp) && !atom.tf32) forms.push_back(std::move(g));
         break;
       }
     }

@@ -184,7 +184,7 @@ int64_t Planner::followed_steps(const NestPlan& p, int a, int64_t unit) const {
   int64_t steps = kStride;
   for (size_t i = 0; i < facts_.reads && !gpu(); ++i) {
     const auto& o = facts_.operands[i];
-    if (p.operands[i].placement != Placement::prepack || o.coef[size_t(a)] == 0) continue;
+    if (!p.operands[i].packed() || o.coef[size_t(a)] == 0) continue;
     int64_t bytes = o.element_bytes * unit;
     for (int x : outputs_)
       if (o.coef[size_t(x)] != 0) bytes *= p.tile[size_t(x)].size();

@@ -65,12 +65,15 @@ constexpr int64_t kWrittenAhead = 256;
 enum class Placement : uint8_t {
   direct,   ///< the tensor as the caller laid it out
   prepack,  ///< a constant, packed once into [blocks…][reduced…][register tile] order, padded
+  repack,   ///< an activation, packed so before the nest, at every call: the groups of dot products and matrix units do not lie in it
   box,      ///< copied at the head of the task into a buffer with padded rows, out-of-bounds elements filled in
 };
 
 struct Operand {
   ir::Access access;  ///< over the nest's axes
   Placement placement = Placement::direct;
+  /// It is read in the tile's order, panel after panel.
+  bool packed() const { return placement == Placement::prepack || placement == Placement::repack; }
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
   /// > 0: `transpose_axis` has so many places, side by side, over which the vector axis steps: that many vectors are loaded at once and
@@ -166,6 +169,7 @@ struct NestPlan {
   bool interleaved() const { return form != AtomForm::vector; }
   /// Bytes of b that become the 16 bits of an instruction where they are loaded; b's elements have so many bytes.
   bool widens_b(int element_bytes) const { return form == AtomForm::group && element_bytes < size_of(atom->b); }
+  bool repacks_b() const { return operand_b >= 0 && operands[size_t(operand_b)].placement == Placement::repack; }
   /// offset_a: the padded copy has the sign bits flipped, and the tiles read it as it is.
   bool copy_flips() const { return offset_a && operands[size_t(operand_a)].placement == Placement::box; }
   /// Form staged: columns of a block; tiles of 32 of them, a warp's; steps of k over all reduced axes.

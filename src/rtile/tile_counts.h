@@ -27,6 +27,7 @@ class CountedPlan {
       : nest_(nest), facts_(facts), plan_(plan), c_(context), n_(nest.axes.size()), counts_(counts) {}
 
   bool placed(size_t operand, Placement p) const { return operand < facts_.reads && plan_.operands[operand].placement == p; }
+  bool packed(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].packed(); }
 
  protected:
   const Nest& nest_;

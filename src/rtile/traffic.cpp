@@ -95,7 +95,7 @@ class Traffic : Walks {
       static_cast<Stretch&>(s) = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
       s.conflicts = conflict_bytes(lines);
-      if (i < facts_.reads && !placed(i, Placement::prepack) && goes_on(i)) pages += pages_of(lines);
+      if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
       s.side_by_side = facts_.products == 0 && apart(body_lines(i, false));
       if (s.side_by_side && c_.missing == 1 && !leaves(i, 1))
         s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
@@ -155,7 +155,7 @@ class Traffic : Walks {
       else
         bytes = waited_for(i, bytes, memory, t);
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
-      if (!o.is_store && !placed(i, Placement::prepack)) bytes *= unprefetched_;
+      if (!o.is_store && !packed(i)) bytes *= unprefetched_;
       come += bytes, concentrated += bytes * m.uses;
       if (inner == 0 && o.is_store) t.waits += bytes / c_.profile.levels[0].line_bytes * waiting_stores(o) + evicted_stores(o);
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
@@ -255,7 +255,7 @@ class Traffic : Walks {
     double lost = 0;
     for (size_t i = 0; i < facts_.reads; ++i) {
       const auto& o = facts_.operands[i];
-      if (!o.inner || placed(i, Placement::prepack)) continue;
+      if (!o.inner || packed(i)) continue;
       double ways = 0;
       for (size_t a = 0; a < n_; ++a) {
         const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;

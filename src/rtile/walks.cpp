@@ -35,7 +35,7 @@ int64_t Walks::covered_by(size_t loop) const {
 
 Stretch Walks::stretch(size_t i) const {
   const auto& o = facts_.operands[i];
-  if (placed(i, Placement::prepack)) return {};  // panels follow one another
+  if (packed(i)) return {};  // panels follow one another
   // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
   std::vector<int64_t> covered(n_, 1);
   for (size_t a = 0; a < n_; ++a) {
@@ -96,7 +96,7 @@ std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
   const auto& o = facts_.operands[i];
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   std::vector<int64_t> lines{0};
-  if (o.is_store || !o.inner || placed(i, Placement::prepack)) return lines;
+  if (o.is_store || !o.inner || packed(i)) return lines;
   for (size_t a = 0; a < n_; ++a) {
     const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
     const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;

@@ -69,7 +69,7 @@ class Widening {
     if (is_float(tx) != is_float(ty) || is_float(tx) != is_float(sum)) return {};
     const bool packed = packable(nest, x) || packable(nest, y);
     if (is_float(tx)) return packed && tx == ty && has_atom(tx) ? std::optional<DType>() : DType::f32;
-    if (size_of(tx) != 1 || size_of(ty) != 1 || !packed || has_atom(DType::s8) || has_atom(DType::u8)) return {};
+    if (size_of(tx) != 1 || size_of(ty) != 1 || has_atom(DType::s8) || has_atom(DType::u8)) return {};
     return has_atom(DType::s16) ? std::optional(DType::s16) : std::nullopt;
   }
 

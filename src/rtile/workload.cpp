@@ -26,6 +26,7 @@ class Counter : CountedPlan {
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
     copies();
+    if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
     return std::move(w_);
   }
@@ -73,6 +74,34 @@ class Counter : CountedPlan {
       const double moved_ns = missing * read / from.read_gbs(w_.workers) + copied / to.write_gbs(w_.workers);
       w_.call_overheads += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns);
     }
+  }
+
+  /// An activation packed before the nest, or before the fused group of which this is one tile: rows of 32-bit groups that change places
+  /// with lanes, or rows that are interleaved.
+  void repacks(size_t i) {
+    const auto& o = facts_.operands[i];
+    const auto& p = c_.profile;
+    double elements = 1, panels = 1, tiles = 1;
+    for (size_t a = 0; a < n_; ++a) {
+      const NestAxis& axis = nest_.axes[a];
+      if (axis.full > 0) tiles *= std::ceil(double(axis.full) / double(axis.extent));
+      if (o.coef[a] == 0) continue;
+      elements *= double(axis.full > 0 ? axis.full : axis.extent);
+      if (!axis.reduced) panels *= double(axis.full > 0 ? axis.full : plan_.tile[a].blocks);
+    }
+    const double workers = tiles > 1 ? c_.sharers : double(plan_.tasks());
+    const double bytes = elements * o.element_bytes * std::ceil(panels / workers) / panels, vectors = bytes * 8 / p.vector_bits;
+    const double rows = 4.0 / o.element_bytes;  // of a group
+    const bool along_k = o.coef[size_t(plan_.k_axis)] == 1;
+    const double instructions = along_k ? 6 : 1 + rows + 3 * (rows - 1), shuffles = along_k ? 4 : rows;
+    const auto shuffle = p.cycles.find("shuffle");
+    const double cycles = std::max(instructions / p.issue_width, shuffle == p.cycles.end() ? 0 : shuffles * shuffle->second);
+    const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
+    const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, bytes, 0.8)))];
+    const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
+    const double moved_ns = missing * bytes / from.read_gbs(w_.workers) + bytes / to.write_gbs(w_.workers);
+    const double starts_ns = w_.workers > 1 ? p.fork_join_us * 1e3 : 0;
+    w_.call_overheads += (std::max(vectors * cycles / p.ghz, moved_ns) + starts_ns) * workers / std::max(tiles, workers);
   }
 };
 

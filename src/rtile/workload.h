@@ -13,6 +13,7 @@ struct PlanContext : Residence {
   int threads = 1;                     ///< workers the nest may use
   int sharers = 1;                     ///< workers active at once (a fused group's nests run inside its tasks)
   std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
+  std::vector<bool> made_beside = {};  ///< per tensor (empty: none): nests of the same fused group make it, tile by tile
   int breadth = 1;                     ///< ConstructOptions::breadth
   int register_tiles = 12;             ///< that go on to loops and placement
   bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
@@ -22,6 +23,7 @@ struct PlanContext : Residence {
 
   /// Between calls the tensor waits in memory.
   bool beyond_caches(int tensor) const { return home[size_t(tensor)] + 1 == int(profile.levels.size()); }
+  bool makes_beside(int tensor) const { return !made_beside.empty() && made_beside[size_t(tensor)]; }
 };
 
 /// What a GPU does for a nest whose register tiles are warps' tasks in the order of the plan's parallel axes: neighbouring tasks of a

@@ -300,6 +300,49 @@ TEST_CASE("padded copies of small types: as bytes, and with signs flipped") {
   }
 }
 
+TEST_CASE("products of two activations: one of them packed in groups at every call") {
+  hw::Profile portable = test::portable_profile();  // with the instructions whose plain versions every unit has
+  hw::Atom bf16 = portable.atoms.back();
+  bf16.name = "bfdot", bf16.a = bf16.b = DType::bf16, bf16.m = 1, bf16.n = 4, bf16.k = 2;
+  hw::Atom unsigned_a = bf16;
+  unsigned_a.name = "vpdpbusd", unsigned_a.a = DType::u8, unsigned_a.b = DType::s8, unsigned_a.k = 4;
+  hw::Profile flips = portable;
+  portable.atoms.push_back(bf16);
+  std::erase_if(flips.atoms, [](const hw::Atom& a) { return a.b == DType::s8; });
+  flips.atoms.push_back(unsigned_a);
+  for (const hw::Profile& profile : {portable, flips, hw::load_profile("zen3"), hw::load_profile("zen4")}) {
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* dtype : {"bf16", "s8", "u8"})
+      for (const char* size : {"\"m\": 19, \"n\": 37, \"k\": 23", "\"m\": 40, \"n\": 64, \"k\": 32", "\"m\": 33, \"n\": 70, \"k\": 4108",
+                               "\"m\": 12, \"n\": 5, \"k\": 70"})
+        for (const char* transposed : {"", ", \"transpose_b\": true"})
+          add_preset(programs, "matmul", dtype, std::string("\"batch\": 3, ") + size + transposed);
+    add_preset(programs, "attention", "bf16", "\"heads\": 3, \"seq\": 53, \"dim\": 18");
+    const std::vector<Problem> products = test::make_problems(programs);
+    KernelBatch batch;
+    int chunked = 0, fused = 0, corrected = 0;
+    for (size_t i = 0; i < products.size(); ++i) {
+      const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 400, 4});
+      bool done[3] = {};  // of each kind one: as it comes, in chunks, in a fused group
+      for (const rtile::Candidate& c : plans)
+        for (const rtile::GroupPlan& g : c.program->groups)
+          for (const rtile::NestPlan& p : g.nests) {
+            const int kind = !g.shared.empty() ? 2 : p.chunked() ? 1 : 0;
+            if (!p.repacks_b() || std::exchange(done[kind], true)) continue;
+            chunked += kind == 1, fused += kind == 2, corrected += p.offset_a;
+            batch.add(products[i], profile, c, std::string("repacked") + "skf"[kind]);
+          }
+    }
+    CHECK(batch.size() >= 10);
+    CHECK(batch.mentioning("_pack_") == batch.size());
+    CHECK(chunked >= 1);
+    CHECK(batch.mentioning("vi_pair(") + batch.mentioning("vi_quad(") >= 6);
+    MESSAGE(profile.name << ": " << chunked << " in chunks, " << fused << " fused, " << corrected << " corrected");
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -59,6 +59,9 @@ void of_operand(const rtile::Operand& o, Features& f) {
     case rtile::Placement::prepack:
       f.insert("placement prepack");
       break;
+    case rtile::Placement::repack:
+      f.insert("placement packed copy");
+      break;
     case rtile::Placement::box:
       f.insert("placement padded copy");
       break;

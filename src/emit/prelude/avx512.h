@@ -76,6 +76,11 @@ INLINE vi vi_load_s8_range(const int8_t* p, int lo, int hi, int32_t fill) {
   const __mmask16 m = mask_range(lo, hi);
   return (vi)_mm512_mask_cvtepi8_epi32(_mm512_set1_epi32(fill), m, _mm_maskz_loadu_epi8(m, p));
 }
+//@ vi_load_s16_range
+INLINE vi vi_load_s16_range(const int16_t* p, int lo, int hi, int32_t fill) {
+  const __mmask16 m = mask_range(lo, hi);
+  return (vi)_mm512_mask_cvtepi16_epi32(_mm512_set1_epi32(fill), m, _mm256_maskz_loadu_epi16(m, p));
+}
 //@ vi_load_u8
 INLINE vi vi_load_u8(const uint8_t* p) { return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
 //@ vi_load_u8_n

@@ -19,6 +19,24 @@ INLINE vi vi_load_group_s8(const void* p) { return load_pairs((const int8_t*)p);
 INLINE vi vi_load_group_u8(const void* p) { return load_pairs((const uint8_t*)p); }
 //@ vi_load_bytes
 INLINE vi vi_load_bytes(const void* p) { return vi_load_s32((const int32_t*)p); }
+//@ vi_load_bytes_n
+/// The first `bytes` bytes at p, then zeros; nothing else is read.
+INLINE vi vi_load_bytes_n(const void* p, int bytes) {
+  int32_t t[kLanes] = {};
+  __builtin_memcpy(t, p, (unsigned)bytes);
+  return vi_load_s32(t);
+}
+//@ vi_load_bf16
+/// Two bytes a lane, as they are.
+INLINE vi vi_load_bf16(const uint16_t* p) { return vi_load_s16((const int16_t*)p); }
+//@ vi_load_bf16_range
+INLINE vi vi_load_bf16_range(const uint16_t* p, int lo, int hi, int32_t fill) { return vi_load_s16_range((const int16_t*)p, lo, hi, fill); }
+//@ vi_pair
+/// The low halves of each lane's two.
+INLINE vi vi_pair(vi low, vi high) { return (vi)(((vu)low & 0xffffu) | ((vu)high << 16)); }
+//@ vi_quad
+/// The low bytes of each lane's four, the first lowest.
+INLINE vi vi_quad(vi a, vi b, vi c, vi d) { return (vi)(((vu)a & 0xffu) | ((vu)b & 0xffu) << 8 | ((vu)c & 0xffu) << 16 | (vu)d << 24); }
 //@ vi_store_bytes
 INLINE void vi_store_bytes(void* p, vi v) { vi_store_s32((int32_t*)p, v); }
 //@ vi_bcast_group

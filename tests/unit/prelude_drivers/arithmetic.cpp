@@ -158,6 +158,22 @@ static void check_groups(Guarded& memory) {
   char* const pairs = memory.end() - 2 * kLanes;
   EACH_LANE("load_group_s8", vi_load_group_s8(pairs), pair_at((const int8_t*)pairs + 2 * i))
   EACH_LANE("load_group_u8", vi_load_group_u8(pairs), pair_at((const uint8_t*)pairs + 2 * i))
+  for (int n = 0; n <= 4 * kLanes; n += 3)
+    EACH_LANE("load_bytes_n", vi_load_bytes_n(memory.end() - n, opaque(n)),
+              4 * i < n ? bytes_at(memory.end() - n + 4 * i, n - 4 * i < 4 ? n - 4 * i : 4) : 0)
+  const auto* const halves = (const uint16_t*)pairs;
+  EACH_LANE("load_bf16", vi_load_bf16(halves) & 0xffff, int32_t(halves[i]))
+  for (int n = -2; n <= kLanes; ++n) {
+    const auto* const last = (const uint16_t*)memory.end() - (n > 0 ? n : 0);
+    EACH_LANE("load_bf16_range", vi_load_bf16_range(last, 0, opaque(n), 0) & 0xffff, i < n ? int32_t(last[i]) : 0)
+  }
+  vi w[4];
+  for (vi& x : w)
+    for (int i = 0; i < kLanes; ++i) x[i] = int32_t(random_bits());
+  const auto low = [&](int k, int i, uint32_t mask) { return uint32_t(w[k][i]) & mask; };
+  EACH_LANE("pair", vi_pair(w[0], w[1]), int32_t(low(0, i, 0xffff) | low(1, i, 0xffff) << 16))
+  EACH_LANE("quad", vi_quad(w[0], w[1], w[2], w[3]),
+            int32_t(low(0, i, 255) | low(1, i, 255) << 8 | low(2, i, 255) << 16 | low(3, i, 255) << 24))
   for (int n = 0; n <= kLanes; ++n)
     EACH_LANE("load_group_n", vi_load_group_n(memory.end() - 4 * n, opaque(n)), i < n ? bytes_at(memory.end() - 4 * n + 4 * i, 4) : 0)
 }
