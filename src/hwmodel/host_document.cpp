@@ -66,7 +66,7 @@ void apply_caches(json& levels, const Topology& topology, int cores) {
   int64_t inner_bytes = 0;
   int inner_sharers = 1;
   for (json& level : levels) {
-    for (const char* figure : {"read", "write", "stream", "copy"})
+    for (const char* figure : {"read", "write", "stream", "copy", "row", "rows"})
       if (level.contains(figure)) keep_rows(level[figure], cores);
     const std::string name = level["name"];
     const bool dram = name == "DRAM";
@@ -120,9 +120,9 @@ json atoms_for(const json& base, const std::vector<std::string>& isa) {
 
 // The order in which one reads a profile; whatever is not here follows by name.
 constexpr std::string_view reading_order[] = {
-    "format",  "name",   "title", "vendor", "kind",      "arch",    "march", "isa", "matches",  "clock", "cores", "vector",
-    "issue",   "levels", "atoms", "cycles", "fork_join", "call",    "tlb",   "gpu", "capacity", "ways",  "line",  "shared_by",
-    "latency", "read",   "write", "stream", "copy",      "overlap", "a",     "b",   "acc",      "math",  "shape", "rate"};
+    "format", "name",   "title",  "vendor",    "kind", "arch",    "march", "isa",      "matches", "clock", "cores",     "vector",  "issue",
+    "levels", "atoms",  "cycles", "fork_join", "call", "tlb",     "gpu",   "capacity", "ways",    "line",  "shared_by", "latency", "read",
+    "write",  "stream", "copy",   "row",       "rows", "overlap", "a",     "b",        "acc",     "math",  "shape",     "rate"};
 
 void write(const json& node, int indent, std::string& out) {
   const std::string pad(size_t(indent) + 2, ' ');

@@ -73,10 +73,14 @@ class Recorder {
       if (!m.rows.empty()) {
         level["read"] = bandwidth(m.rows, &LevelFigures::Row::read_gbs);
         level["write"] = bandwidth(m.rows, &LevelFigures::Row::write_gbs);
-        level.erase("stream"), level.erase("copy");
+        for (const char* of_memory : {"stream", "copy", "row", "rows"}) level.erase(of_memory);
         if (m.rows[0].copy_gbs > 0) {
           level["stream"] = bandwidth(m.rows, &LevelFigures::Row::stream_gbs);
           level["copy"] = bandwidth(m.rows, &LevelFigures::Row::copy_gbs);
+        }
+        if (m.rows[0].rows_gbs > 0) {
+          level["row"] = bandwidth(m.rows, &LevelFigures::Row::row_gbs);
+          level["rows"] = bandwidth(m.rows, &LevelFigures::Row::rows_gbs);
         }
       }
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");

@@ -92,6 +92,7 @@ struct LevelFigures {
   struct Row {
     int sharers;
     double read_gbs, write_gbs, stream_gbs = 0, copy_gbs = 0;  ///< the last two of memory, where there are such stores
+    double row_gbs = 0, rows_gbs = 0;  ///< of memory in pages as callers get them: one row; MemoryLevel::kRows by turns
   };
   std::vector<Row> rows;
 };

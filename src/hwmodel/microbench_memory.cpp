@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "hwmodel/microbench.h"
+#include "hwmodel/profile.h"
 
 namespace rgen::hw {
 
@@ -21,14 +22,16 @@ double ns_since(Time::time_point start) { return std::chrono::duration<double, s
 
 constexpr int64_t hops = 2048, line = 64, huge_page = 2 << 20;
 
-// Memory well beyond the last cache, in huge pages where the system grants them: then a latency is the memory's, not the TLB's.
+enum class Pages : uint8_t { huge, usual };  // huge where the system grants them; as a program gets them that does not ask
+
+// Memory well beyond the last cache. In huge pages a latency is the memory's, not the TLB's.
 class Arena {
  public:
-  explicit Arena(int64_t bytes) : bytes_(round_up(bytes, huge_page)) {
+  Arena(int64_t bytes, Pages pages) : bytes_(round_up(bytes, huge_page)) {
     map_ = mmap(nullptr, size_t(bytes_ + huge_page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map_ == MAP_FAILED) throw Error(ErrorCode::device, "no memory to measure with: " + std::to_string(bytes_ >> 20) + " MiB", "host");
     data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<intptr_t>(map_), huge_page));
-    madvise(data_, size_t(bytes_), MADV_HUGEPAGE);
+    if (pages == Pages::huge) madvise(data_, size_t(bytes_), MADV_HUGEPAGE);
   }
   ~Arena() { munmap(map_, size_t(bytes_ + huge_page)); }
   Arena(const Arena&) = delete;
@@ -65,8 +68,13 @@ void link_ring(std::byte* begin, int64_t bytes) {
 class Probe {
  public:
   Probe(Team& team, const std::vector<CacheLevel>& caches, int vector_bits)
-      : team_(team), caches_(caches), arena_(arena_bytes(caches)), streams_(stream_loops(vector_bits)) {
-    team_.run(team_.size(), [&](int i) { streams_.write(arena_.slice(i, team_.size()), arena_.slice_bytes(team_.size())); });
+      : team_(team),
+        caches_(caches),
+        arena_(arena_bytes(caches), Pages::huge),
+        usual_(arena_bytes(caches), Pages::usual),
+        streams_(stream_loops(vector_bits)) {
+    for (const Arena* a : {&arena_, &usual_})
+      team_.run(team_.size(), [&](int i) { streams_.write(a->slice(i, team_.size()), a->slice_bytes(team_.size())); });
   }
 
   int64_t arena_size() const { return arena_.bytes(); }
@@ -90,7 +98,7 @@ class Probe {
     return best;
   }
 
-  enum class Direction : uint8_t { read, write, stream, copy };
+  enum class Direction : uint8_t { read, write, stream, copy, row, rows };
   bool streams() const { return streams_.stream != nullptr; }
 
   // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms.
@@ -101,7 +109,8 @@ class Probe {
     for (int repeat = 0; repeat < 4; ++repeat) {
       std::vector<double> gbs(static_cast<size_t>(sharers));
       team_.run(sharers, [&](int i) {
-        std::byte* mine = arena_.slice(i, sharers);
+        const bool usual = direction == Direction::row || direction == Direction::rows;
+        std::byte* mine = (usual ? usual_ : arena_).slice(i, sharers);
         auto pass = [&] {
           switch (direction) {
             case Direction::read:
@@ -112,6 +121,10 @@ class Probe {
               return streams_.stream(mine, bytes);
             case Direction::copy:
               return streams_.copy(mine, mine + bytes / 2, bytes / 2);
+            case Direction::row:
+              return streams_.read(mine, bytes);
+            case Direction::rows:
+              return read_by_turns(mine, bytes / MemoryLevel::kRows);
           }
         };
         int64_t passes = 1;
@@ -130,6 +143,12 @@ class Probe {
       best = std::max(best, sum / sharers);
     }
     return best;
+  }
+
+  // MemoryLevel::kRows rows, a block of each by turns.
+  void read_by_turns(const std::byte* begin, int64_t row_bytes) const {
+    for (int64_t at = 0; at + stream_block <= row_bytes; at += stream_block)
+      for (int r = 0; r < MemoryLevel::kRows; ++r) streams_.read(begin + r * row_bytes + at, stream_block);
   }
 
   // ns that multiplying what is read from `bytes` takes, per byte.
@@ -158,7 +177,7 @@ class Probe {
  private:
   Team& team_;
   const std::vector<CacheLevel>& caches_;
-  Arena arena_;
+  Arena arena_, usual_;
   StreamLoops streams_;
 };
 
@@ -172,8 +191,8 @@ int64_t confirmed_capacity(Probe& probe, int64_t reported, int64_t inner, double
 }
 
 void raise(LevelFigures::Row& row, const LevelFigures::Row& to) {
-  for (double LevelFigures::Row::*gbs :
-       {&LevelFigures::Row::read_gbs, &LevelFigures::Row::write_gbs, &LevelFigures::Row::stream_gbs, &LevelFigures::Row::copy_gbs})
+  for (double LevelFigures::Row::*gbs : {&LevelFigures::Row::read_gbs, &LevelFigures::Row::write_gbs, &LevelFigures::Row::stream_gbs,
+                                         &LevelFigures::Row::copy_gbs, &LevelFigures::Row::row_gbs, &LevelFigures::Row::rows_gbs})
     row.*gbs = std::max(row.*gbs, to.*gbs);
 }
 
@@ -216,6 +235,7 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   const auto measured = [&](size_t i, int sharers) {
     const auto gbs = [&](Probe::Direction d) { return probe.bandwidth(sharers, probe.inside(i, sharers), d); };
     LevelFigures::Row row{sharers, gbs(Probe::Direction::read), gbs(Probe::Direction::write)};
+    if (i == memory) row.row_gbs = gbs(Probe::Direction::row), row.rows_gbs = gbs(Probe::Direction::rows);
     if (i == memory && probe.streams()) row.stream_gbs = gbs(Probe::Direction::stream), row.copy_gbs = gbs(Probe::Direction::copy);
     return row;
   };

@@ -23,6 +23,13 @@ static double interpolate(const std::vector<SharedBandwidth>& table, int sharers
 
 double MemoryLevel::read_gbs(int sharers) const { return interpolate(read, sharers); }
 double MemoryLevel::write_gbs(int sharers) const { return interpolate(write, sharers); }
+double MemoryLevel::by_turns(double rows_read, int sharers) const {
+  if (row.empty() || rows.empty()) return 1;
+  // what the end of a page costs is hidden behind the lines of the other rows
+  const double one = 1 / interpolate(row, sharers), many = 1 / interpolate(rows, sharers);
+  const double hidden = 1 / std::clamp<double>(rows_read, 1, kRows) - 1.0 / kRows;
+  return std::max(1.0, read_gbs(sharers) * (many + (one - many) * hidden / (1 - 1.0 / kRows)));
+}
 double MemoryLevel::streaming_ns(double read_bytes, double streamed_bytes, int sharers) const {
   const auto gbs = [&](const std::vector<SharedBandwidth>& table) {
     return table.empty() ? read_gbs(sharers) : interpolate(table, sharers);

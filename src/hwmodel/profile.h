@@ -32,9 +32,14 @@ struct MemoryLevel {
   std::vector<SharedBandwidth> read;  ///< ascending `sharers`; towards the next inner level
   std::vector<SharedBandwidth> write;
   std::vector<SharedBandwidth> stream, copy;  ///< of memory, past the caches: written; read and written, half and half. Empty: as `read`
-  double overlap = 0;                         ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
-  double read_gbs(int sharers) const;         ///< time per byte interpolated linearly, clamped at both ends
+  /// Of memory in pages as callers get them, at whose ends prefetchers stop: of one row, and of `kRows` by turns. Empty: as `read`.
+  std::vector<SharedBandwidth> row, rows;
+  static constexpr int kRows = 8;
+  double overlap = 0;                  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
+  double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;
+  /// How much longer than at `read` bytes take that are read of so many rows by turns.
+  double by_turns(double rows_read, int sharers) const;
   /// What of both goes by turns takes the time of a copy, the rest its own: reads and writes may use links that are not the same.
   double streaming_ns(double read_bytes, double streamed_bytes, int sharers) const;
 };

@@ -110,9 +110,9 @@ class Reader {
     out.latency_ns = nanoseconds(in["latency"]);
     out.read = bandwidth(in["read"], path + "/read");
     out.write = bandwidth(in["write"], path + "/write");
-    for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}}) {
+    for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}, {"row", &out.row}, {"rows", &out.rows}}) {
       if (!in.contains(key)) continue;
-      if (!last) fail(path + "/" + key, std::string("only memory has the figure '") + key + "': what it counts goes past the caches");
+      if (!last) fail(path + "/" + key, std::string("only memory has the figure '") + key + "'");
       *table = bandwidth(in[key], path + "/" + key);
     }
     out.overlap = value(in["overlap"]);

@@ -82,6 +82,7 @@ class Packing {
     std::vector<Int> inside;                  ///< conditions
     std::vector<std::pair<int, Int>> blocks;  ///< axis, block number
     std::vector<Int> first;                   ///< of the chunk, of every axis
+    Int vector = 0;                           ///< of the tile
   };
 
   void walk_chunks(Walk& w) {
@@ -98,6 +99,8 @@ class Packing {
       w.blocks.push_back({a, block});
       w.dst = w.dst + block * to_.packed.block[size_t(a)];
     }
+    w.vector = w.loops.loop("vector", to_.vectors);
+    w.dst = w.dst + w.vector * to_.packed.vector;
   }
 
   void walk_reduction(Walk& w, int a) {
@@ -122,11 +125,12 @@ class Packing {
     const Blocking& t = to_.blocking(a);
     const int64_t size = to_.tile[size_t(a)];
     const Int i = w.loops.loop(to_.name(a), size);
-    const Int at = start_of(b_, w.loops.body(), t, block) + i;
+    Int at = start_of(b_, w.loops.body(), t, block) + i;
+    if (a == to_.plan.vec) at = at + w.vector * to_.plan.lanes;
     w.src = w.src + at * to_.stride(a);
     // fragments: rows of 64 bytes, one a column; 512 bytes that a warp reads at once are 8 of them
     w.dst = w.dst + i * (to_.fragments && a == to_.plan.vec ? to_.k_step : to_.packed.inside[size_t(a)]);
-    if (t.start(t.blocks - 1) + size > t.extent || t.ragged()) w.inside.push_back(Int(t.extent - 1) - at);
+    if (t.start(t.blocks - 1) + t.hi * t.unit > t.extent || t.ragged()) w.inside.push_back(Int(t.extent - 1) - at);
   }
 };
 

@@ -16,7 +16,8 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
       given(rtile::linearise(access.index, source.strides, int(axes.size()))),
       grouped(plan.interleaved() && operand == plan.operand_b),
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->producers() == 0))),
-      corrected(grouped && plan.offset_a) {
+      corrected(grouped && plan.offset_a),
+      by_vectors(plan.operands[size_t(operand)].by_vectors) {
   const std::vector<int64_t> zeros(axes.size(), 0);
   packed = {-1, zeros, zeros, zeros, zeros};
   const size_t vec = size_t(plan.vec);
@@ -42,7 +43,9 @@ void PackedLayout::find_axes() {
       outputs.push_back(int(a));
   }
   if (!axes[vec].reduced && uses(vec)) outputs.push_back(int(vec));
-  for (int a : outputs) columns *= tile[size_t(a)] = blocking(a).hi * blocking(a).unit;
+  for (int a : outputs) tile[size_t(a)] = blocking(a).hi * blocking(a).unit;
+  if (by_vectors) vectors = blocking(plan.vec).hi, tile[vec] = plan.lanes;
+  for (int a : outputs) columns *= tile[size_t(a)];
   for (int a : plan.reduce_order)
     if (uses(size_t(a))) reduced.push_back(a);
   for (const rtile::NestAxis& a : axes) length.push_back(a.extent);
@@ -66,6 +69,7 @@ void PackedLayout::lay_out() {
     packed.correction = elements;
     elements += columns * 4;
   }
+  if (vectors > 1) packed.vector = elements, elements *= vectors;
   for (size_t i = outputs.size(); i-- > 0;) {
     packed.block[size_t(outputs[i])] = elements;
     elements *= blocking(outputs[i]).blocks;

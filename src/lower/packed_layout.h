@@ -20,6 +20,7 @@ struct PackedLayout {
   bool grouped;    ///< the operand whose neighbours along k one instruction multiplies
   bool fragments;  ///< ... in the order of a warp's fragments
   bool corrected;  ///< ... with the sums of its columns after each panel
+  bool by_vectors;
 
   /// Neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded.
   int k_axis = -1;
@@ -29,7 +30,8 @@ struct PackedLayout {
       reduced;                      ///< axes of the operand: of a fused group's tile; others that are not reduced, and are. Outermost first
   std::vector<rtile::Loop> chunks;  ///< outermost first
   std::vector<int64_t> tile, length;  ///< of every axis: in the register tile, and within a chunk
-  int64_t columns = 1;                ///< of one panel: all places of the operand in the register tile
+  int64_t columns = 1;                ///< of one panel: all places of the operand in the register tile, or those of one vector
+  int64_t vectors = 1;                ///< Operand::by_vectors: panels of a tile, along the vector axis
 
   Addressing packed;
   int64_t elements = 1;

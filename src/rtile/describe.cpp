@@ -65,7 +65,9 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
                                               (o.neighbours > 0 ? ", de-interleaved"
                                                : o.transposed   ? ", transposed"
                                                                 : "") +
-                                              (o.ahead > 0 ? ", fetched ahead" : "");
+                                              (o.by_vectors  ? ", by vectors"
+                                               : o.ahead > 0 ? ", fetched ahead"
+                                                             : "");
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
@@ -183,7 +185,9 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
             << (x.neighbours > 0 ? "de-interleaved"
                 : x.transposed   ? "transposed in registers"
                                  : name(x.placement))
-            << (x.ahead > 0 ? ", fetched ahead" : "");
+            << (x.by_vectors  ? ", by vectors"
+                : x.ahead > 0 ? ", fetched ahead"
+                              : "");
       o << "\n";
       if (g.block_tasks == 0) o << time_text(profile, p.estimate);
     }

@@ -131,9 +131,13 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const auto& o = facts_.operands[i];
     const bool beyond_caches = c_.beyond_caches(o.tensor);
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
-    const bool slow = reuse(p, i) >= kProducts || products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns) >= kProductsNs;
-    if (beyond_caches && p.operands[i].packed() && contraction_ && slow && !stays(p, i))
-      p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    const double products_ns = products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns);
+    if (beyond_caches && p.operands[i].packed() && contraction_ && !stays(p, i)) {
+      if (reads_by_turns(p, i) && products_ns < double(memory.line_bytes) / memory.read_gbs(c_.threads))
+        p.operands.change(i, [&](Operand& x) { x.by_vectors = true; });
+      else if (reuse(p, i) >= kProducts || products_ns >= kProductsNs)
+        p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+    }
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();
       p.operands.change(i, [&](Operand& x) { x.ahead = rows * ceil_div(bytes, rows * o.element_bytes), x.slides = axis; });
@@ -148,6 +152,14 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   return p;
 }
 
+bool Planner::reads_by_turns(const NestPlan& p, size_t operand) const {
+  const hw::MemoryLevel& memory = c_.profile.levels.back();
+  const auto& o = facts_.operands[operand];
+  return memory.by_turns(1, c_.threads) > memory.by_turns(2, c_.threads) && share_of_time(operand) >= kNoticed &&
+         p.operands[operand].placement == Placement::prepack && !p.tiled() && !reduced(p.vec) && o.coef[size_t(p.vec)] != 0 &&
+         p.tile[size_t(p.vec)].hi > 1;
+}
+
 bool Planner::stays(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
   int64_t walks = 1;
@@ -156,11 +168,10 @@ bool Planner::stays(const NestPlan& p, size_t operand) const {
 }
 
 int Planner::passes_by(const NestPlan& p, size_t operand) const {
-  constexpr double kShare = 0.15;
   const auto& o = facts_.operands[operand];
   if (!contraction_ || p.reduce_order.empty() || fused() || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct)
     return -1;
-  if (reuse(p, operand) < 2 || stays(p, operand) || share_of_time(operand) < kShare) return -1;
+  if (reuse(p, operand) < 2 || stays(p, operand) || share_of_time(operand) < kNoticed) return -1;
   const size_t along = size_t(reduced(p.vec) ? p.vec : p.reduce_order.back());
   if (o.coef[along] != 1 || (!reduced(p.vec) && o.coef[size_t(p.vec)] != 0)) return -1;
   int next = -1;

@@ -47,6 +47,7 @@ class Planner {
   bool waits_for_memory() const;
   /// The time to bring an operand from beyond the second cache, against that of the products.
   double share_of_time(size_t operand) const;
+  static constexpr double kNoticed = 0.15;
   PlanContext alone_;  ///< one worker, everything in the nearest cache
   double fastest_ = std::numeric_limits<double>::infinity();
   size_t start_ = 0;  ///< of the tiles that are enumerated
@@ -135,6 +136,8 @@ class Planner {
   void enumerate_loops(const NestPlan& tile);
   /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
+  /// Vectors of a packed operand can lie apart, for a memory that delivers several rows by turns faster than one.
+  bool reads_by_turns(const NestPlan& p, size_t operand) const;
   /// The operand is walked again and again, and stays in the second cache.
   bool stays(const NestPlan& p, size_t operand) const;
   /// The output axis along which an operand's rows, walked along the reduction, follow one another, if it comes from beyond the second

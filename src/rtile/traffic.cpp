@@ -50,6 +50,7 @@ class Traffic : Walks {
     bool side_by_side = false;  ///< rows that the body reads by turns
   };
   std::vector<Stream> streams_;  ///< of every operand
+  double turns_ = 1;             ///< how much longer lines take that memory delivers to so many rows by turns
   double unprefetched_ = 1;      ///< how much longer lines take, of more streams than prefetchers follow
 
   bool sums_apart(size_t operand) const {
@@ -101,6 +102,11 @@ class Traffic : Walks {
         s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
     }
     unprefetched_ = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
+    const hw::MemoryLevel& memory = c_.profile.levels.back();
+    double rows = 0;
+    for (size_t i = 0; i < facts_.reads; ++i)
+      if (leaves(i, c_.profile.levels.size() - 2)) rows += plan_.operands[i].by_vectors ? axes_[size_t(plan_.vec)].mean : streams_[i].turns;
+    turns_ = memory.by_turns(rows, int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))));
   }
 
   /// The outermost depth at which all that is touched fits a level.
@@ -156,6 +162,7 @@ class Traffic : Walks {
         bytes = waited_for(i, bytes, memory, t);
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
       if (!o.is_store && !packed(i)) bytes *= unprefetched_;
+      if (memory && !o.is_store) bytes *= turns_;
       come += bytes, concentrated += bytes * m.uses;
       if (inner == 0 && o.is_store) t.waits += bytes / c_.profile.levels[0].line_bytes * waiting_stores(o) + evicted_stores(o);
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
@@ -175,7 +182,7 @@ class Traffic : Walks {
     if (!asked || (window && !memory)) t.runs += alone * bytes / s.bytes;
     const double slow = window ? std::min(2.0, 2 * s.slow) : asked ? slow_rows(i) : s.slow;
     if (memory && !o.is_store) bytes *= 1 + slow;
-    if (memory && s.side_by_side) bytes *= kReadTurns;
+    if (memory && s.side_by_side && c_.profile.levels.back().rows.empty()) bytes *= kReadTurns;
     return bytes;
   }
 

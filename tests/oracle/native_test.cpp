@@ -343,6 +343,41 @@ TEST_CASE("products of two activations: one of them packed in groups at every ca
   }
 }
 
+TEST_CASE("packed vectors apart, for a memory that delivers rows by turns faster") {
+  hw::Profile flips = test::portable_profile();  // signed bytes with their sums behind each vector's panel
+  hw::Atom unsigned_a = flips.atoms.back();
+  unsigned_a.name = "vpdpbusd", unsigned_a.a = DType::u8, unsigned_a.b = DType::s8, unsigned_a.m = 1, unsigned_a.n = 4, unsigned_a.k = 4;
+  std::erase_if(flips.atoms, [](const hw::Atom& a) { return a.b == DType::s8; });
+  flips.atoms.push_back(unsigned_a);
+  for (hw::Profile profile : {flips, hw::load_profile("zen3"), hw::load_profile("zen4")}) {
+    if (!runs_here(profile)) continue;
+    for (size_t l = 0; l + 1 < profile.levels.size(); ++l) profile.levels[l].capacity_bytes = int64_t{4096} << l;
+    hw::MemoryLevel& memory = profile.levels.back();
+    memory.rows = memory.row = memory.read;
+    for (hw::SharedBandwidth& b : memory.row) b.gbs /= 2;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* dtype : {"f32", "bf16", "s8"})
+      for (const char* size : {"\"m\": 1, \"n\": 101, \"k\": 203", "\"m\": 2, \"n\": 330, \"k\": 96", "\"m\": 1, \"n\": 70, \"k\": 3001"})
+        add_preset(programs, "matmul", dtype, size);
+    const std::vector<Problem> products = test::make_problems(programs);
+    KernelBatch batch;
+    int corrected = 0;
+    for (size_t i = 0; i < products.size(); ++i) {
+      const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 200});
+      const auto apart = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+        const auto& operands = c.program->groups.back().nests.back().operands;
+        return std::any_of(operands.begin(), operands.end(), [](const rtile::Operand& o) { return o.by_vectors; });
+      });
+      if (apart == plans.end()) continue;
+      corrected += apart->program->groups.back().nests.back().offset_a;
+      batch.add(products[i], profile, *apart, "apart");
+    }
+    CHECK(batch.size() >= 6);
+    if (profile.name == "portable") CHECK(corrected >= 2);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("as users compile: -O2, GCC and Clang") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -68,6 +68,11 @@ hw::Profile random_profile(uint32_t seed) {
     for (auto* side : {&l.read, &l.write})
       for (hw::SharedBandwidth& b : *side) vary(b.gbs);
   }
+  hw::MemoryLevel& memory = p.levels.back();
+  if (below(2) == 0) {
+    memory.rows = memory.row = memory.read;
+    for (hw::SharedBandwidth& b : memory.row) b.gbs /= 1 + below(3);
+  }
   for (size_t i = 1; i + 1 < p.levels.size(); ++i)  // a level further out is no smaller
     p.levels[i].capacity_bytes = std::max(p.levels[i].capacity_bytes, p.levels[i - 1].capacity_bytes);
   for (hw::Atom& a : p.atoms) vary(a.per_ns), vary(a.latency_ns);
