@@ -69,11 +69,11 @@ void PackedLayout::lay_out() {
     packed.correction = elements;
     elements += columns * 4;
   }
-  if (vectors > 1) packed.vector = elements, elements *= vectors;
   for (size_t i = outputs.size(); i-- > 0;) {
     packed.block[size_t(outputs[i])] = elements;
     elements *= blocking(outputs[i]).blocks;
   }
+  if (vectors > 1) packed.vector = elements, elements *= vectors;  // the next block's panel of a vector follows this one's
   for (size_t i = whole.size(); i-- > 0;) {
     const size_t a = size_t(whole[i]);
     packed.value[a] = packed.inside[a] = elements;

@@ -1,6 +1,6 @@
 // The order of an operand that the tiles read panel after panel. Innermost first: groups of neighbours along the reduction (forms that
-// multiply such), the places of the register tile, the reduced axes within a chunk, what corrects the sums of a panel, blocks, axes of a
-// fused group's tile, chunks.
+// multiply such), the places of the register tile, the reduced axes within a chunk, what corrects the sums of a panel, blocks, vectors that
+// lie apart, axes of a fused group's tile, chunks.
 #pragma once
 #include "lower/context.h"
 #include "rtile/layout.h"
