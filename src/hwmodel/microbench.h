@@ -93,6 +93,7 @@ struct LevelFigures {
     int sharers;
     double read_gbs, write_gbs, stream_gbs = 0, copy_gbs = 0;  ///< the last two of memory, where there are such stores
     double row_gbs = 0, rows_gbs = 0;  ///< of memory in pages as callers get them: one row; MemoryLevel::kRows by turns
+    double rows_huge_gbs = 0;          ///< the same in huge pages, in which `read_gbs` is that of one row
   };
   std::vector<Row> rows;
 };

@@ -98,7 +98,7 @@ class Probe {
     return best;
   }
 
-  enum class Direction : uint8_t { read, write, stream, copy, row, rows };
+  enum class Direction : uint8_t { read, write, stream, copy, row, rows, rows_huge };
   bool streams() const { return streams_.stream != nullptr; }
 
   // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms.
@@ -124,6 +124,7 @@ class Probe {
             case Direction::row:
               return streams_.read(mine, bytes);
             case Direction::rows:
+            case Direction::rows_huge:
               return read_by_turns(mine, bytes / MemoryLevel::kRows);
           }
         };
@@ -191,8 +192,9 @@ int64_t confirmed_capacity(Probe& probe, int64_t reported, int64_t inner, double
 }
 
 void raise(LevelFigures::Row& row, const LevelFigures::Row& to) {
-  for (double LevelFigures::Row::*gbs : {&LevelFigures::Row::read_gbs, &LevelFigures::Row::write_gbs, &LevelFigures::Row::stream_gbs,
-                                         &LevelFigures::Row::copy_gbs, &LevelFigures::Row::row_gbs, &LevelFigures::Row::rows_gbs})
+  for (double LevelFigures::Row::*gbs :
+       {&LevelFigures::Row::read_gbs, &LevelFigures::Row::write_gbs, &LevelFigures::Row::stream_gbs, &LevelFigures::Row::copy_gbs,
+        &LevelFigures::Row::row_gbs, &LevelFigures::Row::rows_gbs, &LevelFigures::Row::rows_huge_gbs})
     row.*gbs = std::max(row.*gbs, to.*gbs);
 }
 
@@ -235,7 +237,9 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   const auto measured = [&](size_t i, int sharers) {
     const auto gbs = [&](Probe::Direction d) { return probe.bandwidth(sharers, probe.inside(i, sharers), d); };
     LevelFigures::Row row{sharers, gbs(Probe::Direction::read), gbs(Probe::Direction::write)};
-    if (i == memory) row.row_gbs = gbs(Probe::Direction::row), row.rows_gbs = gbs(Probe::Direction::rows);
+    if (i == memory)
+      row.row_gbs = gbs(Probe::Direction::row), row.rows_gbs = gbs(Probe::Direction::rows),
+      row.rows_huge_gbs = gbs(Probe::Direction::rows_huge);
     if (i == memory && probe.streams()) row.stream_gbs = gbs(Probe::Direction::stream), row.copy_gbs = gbs(Probe::Direction::copy);
     return row;
   };
@@ -254,6 +258,8 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
               [](const LevelFigures::Row& a, const LevelFigures::Row& b) { return a.sharers < b.sharers; });
     for (size_t r = level.rows.size(); r-- > 1;) raise(level.rows[r - 1], level.rows[r]);  // who shares with fewer gets no less
   }
+  // a plan does not know its caller's pages: rows by turns gain what they gain in both kinds
+  for (LevelFigures::Row& row : levels[memory].rows) row.rows_gbs = std::min(row.rows_gbs, row.row_gbs * row.rows_huge_gbs / row.read_gbs);
   // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
   for (size_t i = 1; i <= memory; ++i)
     if (!levels[i].rows.empty() && std::isfinite(multiplying[i]))
