@@ -153,9 +153,10 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
 }
 
 bool Planner::reads_by_turns(const NestPlan& p, size_t operand) const {
+  constexpr double kFaster = 1.05;  // less is noise of a profile's measurement
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   const auto& o = facts_.operands[operand];
-  return memory.by_turns(1, c_.threads) > memory.by_turns(2, c_.threads) && share_of_time(operand) >= kNoticed &&
+  return memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads) && share_of_time(operand) >= kNoticed &&
          p.operands[operand].placement == Placement::prepack && !p.tiled() && !reduced(p.vec) && o.coef[size_t(p.vec)] != 0 &&
          p.tile[size_t(p.vec)].hi > 1;
 }
