@@ -26,9 +26,9 @@ struct PackedLayout {
   int k_axis = -1;
   int64_t group = 1, k_step = 1;
 
-  std::vector<int> whole, outputs,
-      reduced;                      ///< axes of the operand: of a fused group's tile; others that are not reduced, and are. Outermost first
-  std::vector<rtile::Loop> chunks;  ///< outermost first
+  /// Axes of the operand, outermost first: of a fused group's tile; others that are not reduced; reduced ones.
+  std::vector<int> whole, outputs, reduced;
+  std::vector<rtile::Loop> chunks;    ///< outermost first
   std::vector<int64_t> tile, length;  ///< of every axis: in the register tile, and within a chunk
   int64_t columns = 1;                ///< of one panel: all places of the operand in the register tile, or those of one vector
   int64_t vectors = 1;                ///< Operand::by_vectors: panels of a tile, along the vector axis

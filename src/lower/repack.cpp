@@ -2,15 +2,13 @@
 // reduction, its groups are lanes, and lanes and rows change places; where it lies along the vectors, rows are interleaved.
 #include <algorithm>
 #include <functional>
+#include <utility>
 
-#include "base/error.h"
 #include "lower/packed_layout.h"
 
 namespace rgen::lower {
 
 namespace {
-
-using rtile::Blocking;
 
 /// One panel, for one place of all axes but k and the vectors'.
 class PanelCopy {

@@ -201,6 +201,11 @@ bool Planner::can_repack(size_t i, int vec, int k) const {
   const auto& o = facts_.operands[i];
   if (gpu() || !o.affine || !o.guards.empty() || c_.makes_beside(o.tensor) || nest_.axes[size_t(vec)].full > 0) return false;
   if (o.coef[size_t(vec)] != 1 && o.coef[size_t(k)] != 1) return false;
+  // of a window each element would be packed as often as it is read
+  const auto along = [](const std::vector<int64_t>& dim) {
+    return std::count_if(dim.begin(), dim.end(), [](int64_t c) { return c != 0; });
+  };
+  if (std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const auto& dim) { return along(dim) > 1; })) return false;
   int64_t readings = 1;
   for (int a : outputs_)
     if (o.coef[size_t(a)] == 0) readings *= nest_.axes[size_t(a)].full > 0 ? nest_.axes[size_t(a)].full : extent(a);
