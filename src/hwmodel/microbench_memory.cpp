@@ -98,19 +98,18 @@ class Probe {
     return best;
   }
 
-  enum class Direction : uint8_t { read, write, stream, copy, row, rows, rows_huge };
+  enum class Direction : uint8_t { read, write, stream, copy, rows };  // rows: MemoryLevel::kRows of them by turns
   bool streams() const { return streams_.stream != nullptr; }
 
   // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms.
-  double bandwidth(int sharers, int64_t bytes, Direction direction) {
+  double bandwidth(int sharers, int64_t bytes, Direction direction, Pages pages = Pages::huge) {
     bytes = std::max<int64_t>(bytes / (2 * stream_block), 1) * 2 * stream_block;
     const bool memory = bytes * sharers > arena_.bytes() / 2;  // streams once through more than the caches hold
     double best = 0;
     for (int repeat = 0; repeat < 4; ++repeat) {
       std::vector<double> gbs(static_cast<size_t>(sharers));
       team_.run(sharers, [&](int i) {
-        const bool usual = direction == Direction::row || direction == Direction::rows;
-        std::byte* mine = (usual ? usual_ : arena_).slice(i, sharers);
+        std::byte* mine = (pages == Pages::huge ? arena_ : usual_).slice(i, sharers);
         auto pass = [&] {
           switch (direction) {
             case Direction::read:
@@ -121,10 +120,7 @@ class Probe {
               return streams_.stream(mine, bytes);
             case Direction::copy:
               return streams_.copy(mine, mine + bytes / 2, bytes / 2);
-            case Direction::row:
-              return streams_.read(mine, bytes);
             case Direction::rows:
-            case Direction::rows_huge:
               return read_by_turns(mine, bytes / MemoryLevel::kRows);
           }
         };
@@ -146,7 +142,7 @@ class Probe {
     return best;
   }
 
-  // MemoryLevel::kRows rows, a block of each by turns.
+  // A block of each row by turns.
   void read_by_turns(const std::byte* begin, int64_t row_bytes) const {
     for (int64_t at = 0; at + stream_block <= row_bytes; at += stream_block)
       for (int r = 0; r < MemoryLevel::kRows; ++r) streams_.read(begin + r * row_bytes + at, stream_block);
@@ -235,11 +231,14 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   levels[memory].latency_ns = near_ns[memory];
 
   const auto measured = [&](size_t i, int sharers) {
-    const auto gbs = [&](Probe::Direction d) { return probe.bandwidth(sharers, probe.inside(i, sharers), d); };
+    const auto gbs = [&](Probe::Direction d, Pages pages = Pages::huge) {
+      return probe.bandwidth(sharers, probe.inside(i, sharers), d, pages);
+    };
     LevelFigures::Row row{sharers, gbs(Probe::Direction::read), gbs(Probe::Direction::write)};
-    if (i == memory)
-      row.row_gbs = gbs(Probe::Direction::row), row.rows_gbs = gbs(Probe::Direction::rows),
-      row.rows_huge_gbs = gbs(Probe::Direction::rows_huge);
+    if (i == memory) {
+      row.row_gbs = gbs(Probe::Direction::read, Pages::usual), row.rows_gbs = gbs(Probe::Direction::rows, Pages::usual);
+      row.rows_huge_gbs = gbs(Probe::Direction::rows);
+    }
     if (i == memory && probe.streams()) row.stream_gbs = gbs(Probe::Direction::stream), row.copy_gbs = gbs(Probe::Direction::copy);
     return row;
   };

@@ -69,4 +69,25 @@ Int Builder::remainder(Body& body, const std::string& name, const Int& x, int64_
   return Int::var(v);
 }
 
+std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t tasks) {
+  const int first = variable("first", 0, count), last = variable("last", 0, count);
+  body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, count), Int(tasks)}});
+  body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, count) + Int(count), Int(tasks)}});
+  return {Int::var(first), Int::var(last)};
+}
+int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
+  const int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0);
+  const int64_t at = program.workspace_bytes;
+  program.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, at, tasks > 1 ? bytes : 0, byte_wide});
+  program.workspace_bytes += bytes * std::max<int64_t>(1, tasks);
+  return int(program.buffers.size()) - 1;
+}
+
+Int Places::next(const std::string& name, int64_t extent) {
+  remaining_ /= extent;
+  const Int x = b_.quotient(body_, name, rest_, remaining_);
+  rest_ = b_.remainder(body_, "rest", rest_, remaining_);
+  return x;
+}
+
 }  // namespace rgen::lower

@@ -50,6 +50,23 @@ class Builder {
   /// ⌊x / by⌋: a new variable of the body unless it is known.
   Int quotient(Body& body, const std::string& name, const Int& x, int64_t by);
   Int remainder(Body& body, const std::string& name, const Int& x, int64_t by);
+  /// Of `count` items dealt out in nearly equal runs to `tasks`: where the task's run begins and ends.
+  std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
+  /// A buffer behind what the workspace has so far: one, or one for each of several tasks.
+  int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks = 1, bool byte_wide = false);
+};
+
+/// A number that counts through the places of several axes, taken apart by integer lets, the outermost axis first.
+class Places {
+ public:
+  Places(Builder& b, Body& body, Int number, int64_t count) : b_(b), body_(body), rest_(std::move(number)), remaining_(count) {}
+  Int next(const std::string& name, int64_t extent);
+
+ private:
+  Builder& b_;
+  Body& body_;
+  Int rest_;
+  int64_t remaining_;
 };
 
 /// Added to a group of four signed bytes without carries, or in its place: their values, 128 more, as unsigned ones.

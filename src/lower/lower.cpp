@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "lower/context.h"
@@ -66,13 +67,6 @@ class ProgramLowering {
       if (const int source = program_.tensors[t].widens; source >= 0) location_[int(t)] = location_.at(source);
   }
 
-  int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks) {
-    const int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0);
-    result_.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, result_.workspace_bytes, tasks > 1 ? bytes : 0, false});
-    result_.workspace_bytes += bytes * std::max<int64_t>(1, tasks);
-    return int(result_.buffers.size()) - 1;
-  }
-
   /// Behind the `taken` bytes of a warp's part of shared memory.
   int of_warp(const std::string& name, DType dtype, int64_t elements, int64_t& taken) {
     const int64_t bytes = round_up(elements * size_of(dtype), rtile::kWarpAlignment);
@@ -97,7 +91,7 @@ class ProgramLowering {
         const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
         const int64_t elements = span(shape, strides);
         const int buffer = local && g.block_tasks > 0 ? of_warp(t.name, t.dtype, elements, warp_bytes)
-                                                      : workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
+                                                      : b_.workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
         location_[s.tensor] = {buffer, strides, local};
       });
   }
@@ -128,7 +122,7 @@ class ProgramLowering {
     });
     if (place) return *place;
     const auto strides = rtile::row_major(shape, d);
-    return {workspace(program_[s.tensor].name + "_partial", kept, span(shape, strides), 1), strides, false};
+    return {b_.workspace(program_[s.tensor].name + "_partial", kept, span(shape, strides)), strides, false};
   }
 
   void single(const GroupPlan& g, size_t n, const std::string& prefix) {
@@ -154,12 +148,9 @@ class ProgramLowering {
     for (const Blocking& s : g.shared) tiles *= s.blocks;
     const int task = b_.variable("task", 0, tasks - 1);
     p.params.push_back(task);
-    const int first = b_.variable("first", 0, tiles), last = b_.variable("last", 0, tiles);
     const int tile = by_warps ? task : b_.variable("tile", 0, tiles - 1);
-    if (!by_warps) {
-      p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, tiles), Int(tasks)}});
-      p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, tiles) + Int(tiles), Int(tasks)}});
-    }
+    Int first(0), last(tiles);
+    if (!by_warps) std::tie(first, last) = b_.share(p.body, task, tiles, tasks);
     auto body = std::make_shared<Body>();
     std::vector<int> origin, block;
     Int rest = Int::var(tile);
@@ -235,7 +226,7 @@ class ProgramLowering {
     if (by_warps)
       p.body = std::move(*body);
     else
-      p.body.push_back({For{tile, Int::var(first), Int::var(last), 1, body}});
+      p.body.push_back({For{tile, first, last, 1, body}});
     if (std::any_of(g.nests.begin(), g.nests.end(), [](const NestPlan& n) { return n.stream; }))
       p.body.push_back({Op{"stream_fence", -1, false, {}}});
     const int proc = b_.proc(std::move(p));

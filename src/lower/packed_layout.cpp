@@ -16,8 +16,7 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
       given(rtile::linearise(access.index, source.strides, int(axes.size()))),
       grouped(plan.interleaved() && operand == plan.operand_b),
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->producers() == 0))),
-      corrected(grouped && plan.offset_a),
-      by_vectors(plan.operands[size_t(operand)].by_vectors) {
+      corrected(grouped && plan.offset_a) {
   const std::vector<int64_t> zeros(axes.size(), 0);
   packed = {-1, zeros, zeros, zeros, zeros};
   const size_t vec = size_t(plan.vec);
@@ -28,11 +27,11 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
     k_axis = plan.vec, group = k_step = plan.lanes;
   packed.padded = !along;
   if (along) packed.inside[vec] = 1;
-  find_axes();
+  find_axes(plan.operands[size_t(operand)].by_vectors);
   lay_out();
 }
 
-void PackedLayout::find_axes() {
+void PackedLayout::find_axes(bool by_vectors) {
   const size_t vec = size_t(plan.vec);
   tile.assign(axes.size(), 1);
   for (size_t a = 0; a < axes.size(); ++a) {

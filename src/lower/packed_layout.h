@@ -20,7 +20,6 @@ struct PackedLayout {
   bool grouped;    ///< the operand whose neighbours along k one instruction multiplies
   bool fragments;  ///< ... in the order of a warp's fragments
   bool corrected;  ///< ... with the sums of its columns after each panel
-  bool by_vectors;
 
   /// Neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded.
   int k_axis = -1;
@@ -43,7 +42,7 @@ struct PackedLayout {
   const rtile::Blocking& blocking(int axis) const { return plan.tile[size_t(axis)]; }
 
  private:
-  void find_axes();
+  void find_axes(bool by_vectors);
   void lay_out();
 };
 

@@ -105,11 +105,7 @@ class PaddedCopy {
   }
 
   void run() {
-    LoopProgram& program = b_.program;
-    const int64_t at = program.workspace_bytes;
-    program.buffers.push_back({tensor_.name + "_padded", element_.to, box_.elements, Buffer::Kind::workspace, -1, at, 0, false});
-    program.workspace_bytes += round_up(box_.elements * size_of(tensor_.dtype), 64);
-    buffer_ = int(program.buffers.size()) - 1;
+    buffer_ = b_.workspace(tensor_.name + "_padded", element_.to, box_.elements);
 
     rtile::Linear l = rtile::linearise(access_.index, box_.strides, int(c_.nest.axes.size()));
     for (size_t d = 0; d < shape_.size(); ++d) l.constant -= box_.strides[d] * box_.lo[d];
@@ -117,7 +113,7 @@ class PaddedCopy {
     c_.addressing[size_t(operand_)] = {buffer_, l.coef, zeros, l.coef, zeros, l.constant};
 
     const int proc = b_.proc(procedure());
-    program.regions.push_back({proc, tasks_, "pad " + tensor_.name, c_.plan.block_tasks});
+    b_.program.regions.push_back({proc, tasks_, "pad " + tensor_.name, c_.plan.block_tasks});
   }
 
  private:
@@ -144,23 +140,20 @@ class PaddedCopy {
     const int from = b_.pointer(source_.buffer, "src"), to = b_.pointer(buffer_, "dst");
     p.body.push_back({LetPtr{from, Int(0)}});
     p.body.push_back({LetPtr{to, Int(0)}});
-    const int first = b_.variable("first", 0, rows_), last = b_.variable("last", 0, rows_), row = b_.variable("row", 0, rows_ - 1);
-    p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, rows_), Int(tasks_)}});
-    p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, rows_) + Int(rows_), Int(tasks_)}});
-    p.body.push_back({For{row, Int::var(first), Int::var(last), 1, copy_of_row(from, to, row)}});
+    const auto [first, last] = b_.share(p.body, task, rows_, tasks_);
+    const int row = b_.variable("row", 0, rows_ - 1);
+    p.body.push_back({For{row, first, last, 1, copy_of_row(from, to, row)}});
     return p;
   }
 
   std::shared_ptr<Body> copy_of_row(int from, int to, int row) {
     auto body = std::make_shared<Body>();
-    Int src(0), dst(0), rest = Int::var(row);
+    Int src(0), dst(0);
     std::vector<Int> inside;
-    int64_t remaining = rows_;
+    Places places(b_, *body, Int::var(row), rows_);
     for (size_t d = 0; d < box_.run; ++d) {
       const int64_t lo = box_.lo[d], count = box_.count[d];
-      remaining /= count;
-      const Int x = b_.quotient(*body, "i", rest, remaining);
-      rest = b_.remainder(*body, "rest", rest, remaining);
+      const Int x = places.next("i", count);
       src = src + (x + Int(lo)) * source_.strides[d], dst = dst + x * box_.strides[d];
       if (lo < 0) inside.push_back(x + Int(lo));
       if (lo + count > shape_[d]) inside.push_back(Int(shape_[d] - 1 - lo) - x);

@@ -123,19 +123,14 @@ class Repacking {
   }
 
   Addressing run() {
-    LoopProgram& program = b_.program;
     std::vector<int64_t> key{to_.source.buffer, to_.given.constant, to_.elements};
     const Addressing& to = to_.packed;
     for (const auto& each : {to_.given.coef, to.value, to.block, to.inside, to.chunk}) key.insert(key.end(), each.begin(), each.end());
     for (const auto& [its, at] : b_.repacked)
       if (its == key) return at;
-    const int64_t bytes = round_up(to_.elements * size_of(to_.tensor.dtype), 64);
-    program.buffers.push_back({to_.tensor.name + "_packed", to_.tensor.dtype, bytes / size_of(to_.tensor.dtype), Buffer::Kind::workspace,
-                               -1, program.workspace_bytes, 0, true});
-    program.workspace_bytes += bytes;
-    to_.packed.buffer = int(program.buffers.size()) - 1;
+    to_.packed.buffer = b_.workspace(to_.tensor.name + "_packed", to_.tensor.dtype, to_.elements, 1, true);
     const int proc = b_.proc(procedure());
-    program.regions.push_back({proc, tasks_, "pack " + to_.tensor.name});
+    b_.program.regions.push_back({proc, tasks_, "pack " + to_.tensor.name});
     b_.repacked.emplace_back(std::move(key), to_.packed);
     return to_.packed;
   }
@@ -155,13 +150,11 @@ class Repacking {
     const int from = b_.pointer(to_.source.buffer, "src"), to = b_.pointer(to_.packed.buffer, "dst");
     p.body.push_back({LetPtr{from, Int(0)}});
     p.body.push_back({LetPtr{to, Int(0)}});
-    const int first = b_.variable("first", 0, panels_), last = b_.variable("last", 0, panels_),
-              panel = b_.variable("panel", 0, panels_ - 1);
-    p.body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, panels_), Int(tasks_)}});
-    p.body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, panels_) + Int(panels_), Int(tasks_)}});
+    const auto [first, last] = b_.share(p.body, task, panels_, tasks_);
+    const int panel = b_.variable("panel", 0, panels_ - 1);
     auto body = std::make_shared<Body>();
     copy_panel(*body, from, to, Int::var(panel));
-    p.body.push_back({For{panel, Int::var(first), Int::var(last), 1, std::move(body)}});
+    p.body.push_back({For{panel, first, last, 1, std::move(body)}});
     return p;
   }
 
@@ -171,26 +164,19 @@ class Repacking {
   };
 
   void copy_panel(Body& body, int from, int to, const Int& panel) {
-    Int rest = panel;
-    int64_t remaining = panels_;
-    const auto next = [&](const std::string& name, int64_t count) {
-      remaining /= count;
-      const Int x = b_.quotient(body, name, rest, remaining);
-      rest = b_.remainder(body, "rest", rest, remaining);
-      return x;
-    };
+    Places places(b_, body, panel, panels_);
     Walk w{Int(to_.given.constant), Int(0), std::vector<Int>(to_.axes.size(), Int(0))};
     for (const auto& [a, step] : to_.chunks) {
-      const Int first = next(to_.name(a) + "_chunk", ceil_div(to_.extent(a), step)) * step;
+      const Int first = places.next(to_.name(a) + "_chunk", ceil_div(to_.extent(a), step)) * step;
       w.start[size_t(a)] = first;
       w.dst = w.dst + first * (to_.packed.chunk[size_t(a)] + to_.packed.value[size_t(a)]);
     }
     for (int a : to_.whole) {
-      const Int x = w.start[size_t(a)] = next(to_.name(a), to_.axes[size_t(a)].full);
+      const Int x = w.start[size_t(a)] = places.next(to_.name(a), to_.axes[size_t(a)].full);
       w.dst = w.dst + x * to_.packed.value[size_t(a)];
     }
     for (int a : to_.outputs) {
-      const Int block = next(to_.name(a) + "_block", to_.blocking(a).blocks);
+      const Int block = places.next(to_.name(a) + "_block", to_.blocking(a).blocks);
       w.start[size_t(a)] = start_of(b_, body, to_.blocking(a), block);
       w.dst = w.dst + block * to_.packed.block[size_t(a)];
     }

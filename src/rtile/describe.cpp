@@ -34,6 +34,8 @@ const char* name(Placement p) {
   return "";
 }
 
+const char* brought(const Operand& o) { return o.by_vectors ? ", by vectors" : o.ahead > 0 ? ", fetched ahead" : ""; }
+
 json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, const Nest& n, const NestPlan& p) {
   json j;
   json axes = json::array();
@@ -65,9 +67,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
                                               (o.neighbours > 0 ? ", de-interleaved"
                                                : o.transposed   ? ", transposed"
                                                                 : "") +
-                                              (o.by_vectors  ? ", by vectors"
-                                               : o.ahead > 0 ? ", fetched ahead"
-                                                             : "");
+                                              brought(o);
   j["operands"] = std::move(operands);
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
@@ -185,9 +185,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
             << (x.neighbours > 0 ? "de-interleaved"
                 : x.transposed   ? "transposed in registers"
                                  : name(x.placement))
-            << (x.by_vectors  ? ", by vectors"
-                : x.ahead > 0 ? ", fetched ahead"
-                              : "");
+            << brought(x);
       o << "\n";
       if (g.block_tasks == 0) o << time_text(profile, p.estimate);
     }

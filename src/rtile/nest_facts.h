@@ -54,6 +54,9 @@ struct Contraction {
 /// Nothing if the nest's one inner statement is no such sum.
 std::optional<Contraction> contraction(const Nest& nest);
 
+/// Readings of an element from which a copy in another layout or type can pay.
+constexpr int64_t kWorthCopying = 8;
+
 /// What comes with the elements that are asked for.
 enum class Fetch {
   rows,     ///< CPU: the lines that the ends of rows are in, and what a strided walk steps over, which prefetchers bring

@@ -57,6 +57,8 @@ class FusedPlanner {
   FusedPlanner(const Group& g, const PlanContext& c, const PlanNest& plan_nest) : g_(g), c_(c), plan_nest_(plan_nest) {
     for (int t : g.local) local_bytes_ += tensor_bytes(c.program[t]);
     for (size_t n = 0; n < g.nests.size(); ++n) axes_.push_back(g.shared_axes_of(n)), continued_.push_back(continued(n));
+    made_.assign(c.program.tensors.size(), false);
+    for (const Nest& nest : g.nests) nest.for_each_statement([&](const Statement& s) { made_[size_t(s.tensor)] = true; });
   }
 
   std::vector<GroupPlan> run() {
@@ -82,6 +84,7 @@ class FusedPlanner {
   double local_bytes_ = 0;                    ///< of the tensors that live inside the group
   std::vector<std::vector<int>> axes_;        ///< of each nest, in the order of Group::shared
   std::vector<std::vector<bool>> continued_;  ///< of each nest: PlanContext::continued
+  std::vector<bool> made_;                    ///< PlanContext::made_beside
 
   size_t last() const { return g_.shared.size() - 1; }
 
@@ -185,8 +188,7 @@ class FusedPlanner {
     c.sharers = int(p.tasks);
     if (ragged) std::fill(c.prepackable.begin(), c.prepackable.end(), false);  // two copies of the code would pack twice
     for (int t : g_.local) c.home[size_t(t)] = near_level(c.profile, local_bytes_ / double(tiles));
-    c.made_beside.assign(c.program.tensors.size(), false);
-    for (const Nest& nest : g_.nests) nest.for_each_statement([&](const Statement& s) { c.made_beside[size_t(s.tensor)] = true; });
+    c.made_beside = made_;
     const std::vector<Ahead> ahead = read_ahead(tiles);
     std::vector<bool> touched(c.program.tensors.size(), false);
     for (size_t n = 0; n < g_.nests.size(); ++n) {

@@ -197,7 +197,6 @@ bool Planner::collides(size_t i) const {
 }
 
 bool Planner::can_repack(size_t i, int vec, int k) const {
-  constexpr int64_t kWorthwhile = 8;  // readings of an element from which a copy can pay
   const auto& o = facts_.operands[i];
   if (gpu() || !o.affine || !o.guards.empty() || c_.makes_beside(o.tensor) || nest_.axes[size_t(vec)].full > 0) return false;
   if (o.coef[size_t(vec)] != 1 && o.coef[size_t(k)] != 1) return false;
@@ -209,7 +208,7 @@ bool Planner::can_repack(size_t i, int vec, int k) const {
   int64_t readings = 1;
   for (int a : outputs_)
     if (o.coef[size_t(a)] == 0) readings *= nest_.axes[size_t(a)].full > 0 ? nest_.axes[size_t(a)].full : extent(a);
-  return readings >= kWorthwhile;
+  return readings >= kWorthCopying;
 }
 
 bool Planner::issuable(const hw::Atom& atom, AtomForm form) const {

@@ -134,7 +134,8 @@ class Planner {
   /// orders of the reduction, other vector axes and layouts walk memory in other ways, which a tile alone does not tell.
   void try_more_of_starts(const std::vector<bool>& done);
   void enumerate_loops(const NestPlan& tile);
-  /// With the lines that wait in memory asked for ahead of their use: of packed operands, and of rows that a window slides over.
+  /// With what waits in memory brought in time: packed operands by several rows at once, or with their lines asked for ahead of their use;
+  /// and so rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
   /// Vectors of a packed operand can lie apart, for a memory that delivers several rows by turns faster than one.
   bool reads_by_turns(const NestPlan& p, size_t operand) const;

@@ -1,5 +1,7 @@
 // How often a plan's tiles run, and how far their axes go: what the counts of instructions and of traffic have in common.
 #pragma once
+#include <algorithm>
+
 #include "rtile/workload.h"
 
 namespace rgen::rtile {
@@ -39,6 +41,8 @@ class CountedPlan {
   const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+  /// That are active at once.
+  int workers() const { return int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))); }
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
 };
 

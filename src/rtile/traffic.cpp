@@ -106,7 +106,7 @@ class Traffic : Walks {
     double rows = 0;
     for (size_t i = 0; i < facts_.reads; ++i)
       if (leaves(i, c_.profile.levels.size() - 2)) rows += plan_.operands[i].by_vectors ? axes_[size_t(plan_.vec)].mean : streams_[i].turns;
-    turns_ = memory.by_turns(rows, int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))));
+    turns_ = memory.by_turns(rows, workers());
   }
 
   /// The outermost depth at which all that is touched fits a level.

@@ -11,9 +11,6 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Readings of an element from which a copy can pay.
-constexpr int64_t kWorthwhile = 8;
-
 class Widening {
  public:
   Widening(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, bool constants)
@@ -83,7 +80,7 @@ class Widening {
     int64_t reuse = 1;
     for (size_t i = 0; i < nest.axes.size(); ++i)
       if (!uses(a, i) && !nest.axes[i].reduced) reuse *= nest.axes[i].extent;
-    return reuse >= kWorthwhile;
+    return reuse >= kWorthCopying;
   }
 
   /// Will every plan prepack it? (Planner::add_forms)

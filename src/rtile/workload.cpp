@@ -21,7 +21,7 @@ class Counter : CountedPlan {
     w_.levels[0] = {w_.loads * vector_bytes, w_.stores * vector_bytes};
     w_.loads += c_.ahead_bytes / c_.profile.levels[0].line_bytes, w_.instructions += c_.ahead_bytes / c_.profile.levels[0].line_bytes;
     if (!gpu()) count_traffic(*this, w_.levels);  // of a GPU's tasks together: GpuTile
-    w_.workers = int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads)));
+    w_.workers = workers();
     if (c_.threads == 1) w_.regions = 0;  // a fused group's nests run inside its tasks
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
@@ -68,12 +68,17 @@ class Counter : CountedPlan {
       double read = o.element_bytes;
       for (int64_t s : o.shape) read *= double(s);
       read *= rows / double(o.box_rows);
-      const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
-      const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, copied, 0.8)))];
-      const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
-      const double moved_ns = missing * read / from.read_gbs(w_.workers) + copied / to.write_gbs(w_.workers);
-      w_.call_overheads += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns);
+      w_.call_overheads += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns(o, read, copied));
     }
+  }
+
+  /// What a copy reads from the tensor's home and writes to the nearest level that holds it.
+  double moved_ns(const NestFacts::OperandFacts& o, double read, double written) const {
+    const auto& p = c_.profile;
+    const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
+    const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, written, 0.8)))];
+    const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
+    return missing * read / from.read_gbs(w_.workers) + written / to.write_gbs(w_.workers);
   }
 
   /// An activation packed before the nest, or before the fused group of which this is one tile: rows of 32-bit groups that change places
@@ -94,14 +99,9 @@ class Counter : CountedPlan {
     const double rows = 4.0 / o.element_bytes;  // of a group
     const bool along_k = o.coef[size_t(plan_.k_axis)] == 1;
     const double instructions = along_k ? 6 : 1 + rows + 3 * (rows - 1), shuffles = along_k ? 4 : rows;
-    const auto shuffle = p.cycles.find("shuffle");
-    const double cycles = std::max(instructions / p.issue_width, shuffle == p.cycles.end() ? 0 : shuffles * shuffle->second);
-    const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
-    const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, bytes, 0.8)))];
-    const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
-    const double moved_ns = missing * bytes / from.read_gbs(w_.workers) + bytes / to.write_gbs(w_.workers);
+    const double cycles = std::max(instructions / p.issue_width, shuffles * p.cost("shuffle"));
     const double starts_ns = w_.workers > 1 ? p.fork_join_us * 1e3 : 0;
-    w_.call_overheads += (std::max(vectors * cycles / p.ghz, moved_ns) + starts_ns) * workers / std::max(tiles, workers);
+    w_.call_overheads += (std::max(vectors * cycles / p.ghz, moved_ns(o, bytes, bytes)) + starts_ns) * workers / std::max(tiles, workers);
   }
 };
 

@@ -32,6 +32,16 @@ void add_preset(std::vector<test::ProgramPtr>& programs, const std::string& op, 
                         "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
 }
 
+/// Portable vectors that multiply unsigned bytes by signed ones: signed factors are flipped, and their sums lie behind each panel.
+hw::Profile flipping_profile() {
+  hw::Profile p = test::portable_profile();
+  hw::Atom atom = p.atoms.back();
+  atom.name = "vpdpbusd", atom.a = DType::u8, atom.b = DType::s8, atom.m = 1, atom.n = 4, atom.k = 4;
+  std::erase_if(p.atoms, [](const hw::Atom& a) { return a.b == DType::s8; });
+  p.atoms.push_back(atom);
+  return p;
+}
+
 bool runs_here(const hw::Profile& profile) {
   const bool here = hw::missing_isa(profile).empty();
   if (!here) MESSAGE("skipped: this machine lacks instructions of " << profile.name);
@@ -304,13 +314,8 @@ TEST_CASE("products of two activations: one of them packed in groups at every ca
   hw::Profile portable = test::portable_profile();  // with the instructions whose plain versions every unit has
   hw::Atom bf16 = portable.atoms.back();
   bf16.name = "bfdot", bf16.a = bf16.b = DType::bf16, bf16.m = 1, bf16.n = 4, bf16.k = 2;
-  hw::Atom unsigned_a = bf16;
-  unsigned_a.name = "vpdpbusd", unsigned_a.a = DType::u8, unsigned_a.b = DType::s8, unsigned_a.k = 4;
-  hw::Profile flips = portable;
   portable.atoms.push_back(bf16);
-  std::erase_if(flips.atoms, [](const hw::Atom& a) { return a.b == DType::s8; });
-  flips.atoms.push_back(unsigned_a);
-  for (const hw::Profile& profile : {portable, flips, hw::load_profile("zen3"), hw::load_profile("zen4")}) {
+  for (const hw::Profile& profile : {portable, flipping_profile(), hw::load_profile("zen3"), hw::load_profile("zen4")}) {
     if (!runs_here(profile)) continue;
     std::vector<test::ProgramPtr> programs;
     for (const char* dtype : {"bf16", "s8", "u8"})
@@ -344,12 +349,7 @@ TEST_CASE("products of two activations: one of them packed in groups at every ca
 }
 
 TEST_CASE("packed vectors apart, for a memory that delivers rows by turns faster") {
-  hw::Profile flips = test::portable_profile();  // signed bytes with their sums behind each vector's panel
-  hw::Atom unsigned_a = flips.atoms.back();
-  unsigned_a.name = "vpdpbusd", unsigned_a.a = DType::u8, unsigned_a.b = DType::s8, unsigned_a.m = 1, unsigned_a.n = 4, unsigned_a.k = 4;
-  std::erase_if(flips.atoms, [](const hw::Atom& a) { return a.b == DType::s8; });
-  flips.atoms.push_back(unsigned_a);
-  for (hw::Profile profile : {flips, hw::load_profile("zen3"), hw::load_profile("zen4")}) {
+  for (hw::Profile profile : {flipping_profile(), hw::load_profile("zen3"), hw::load_profile("zen4")}) {
     if (!runs_here(profile)) continue;
     for (size_t l = 0; l + 1 < profile.levels.size(); ++l) profile.levels[l].capacity_bytes = int64_t{4096} << l;
     hw::MemoryLevel& memory = profile.levels.back();
