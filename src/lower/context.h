@@ -97,10 +97,9 @@ struct TileParams {
 
 /// One copy of the register tile's code.
 struct TileVariant {
-  std::vector<int64_t> size;       ///< per axis: elements of the tile; of the vectorised output axis: vectors
-  int tail = 0;                    ///< lanes of the last vector (lanes: all)
-  bool guarded = false;            ///< accesses may leave their tensors
-  bool first = true, last = true;  ///< chunked reductions: starts from the identity; runs the epilogue
+  std::vector<int64_t> size;  ///< per axis: elements of the tile; of the vectorised output axis: vectors
+  int tail = 0;               ///< lanes of the last vector (lanes: all)
+  bool guarded = false;       ///< accesses may leave their tensors
   auto operator<=>(const TileVariant&) const = default;
 };
 

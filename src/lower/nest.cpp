@@ -1,5 +1,5 @@
 // The blocked loops around a register tile: parallel parts, cache tiles, chunks of the reduction, and the choice of the tile's copy
-// (full, ragged, last vector, border, first and last chunk).
+// (full, ragged, last vector, border).
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -230,7 +230,7 @@ class NestLowering {
   }
 
   void choose_guard(TileVariant v) {
-    if (!c_.plan.guarded) return choose_chunk(v);
+    if (!c_.plan.guarded) return call(v);
     Conditions inside = interior(v);
     bool never = false;
     std::erase_if(inside, [&](const Int& i) {
@@ -241,12 +241,12 @@ class NestLowering {
     const auto guarded = [&] {
       TileVariant w = v;
       w.guarded = true;
-      choose_chunk(w);
+      call(w);
     };
     if (never) return guarded();
-    if (inside.empty()) return choose_chunk(v);
+    if (inside.empty()) return call(v);
     branch(
-        inside, [&] { choose_chunk(v); }, guarded);
+        inside, [&] { call(v); }, guarded);
   }
 
   /// Calls `visit` with each index, and its tensor's extent, that can leave the tensor.
@@ -263,10 +263,35 @@ class NestLowering {
     return any;
   }
 
+  /// Does the tile leave out, wherever it is, each step at which the index would leave the tensor? (Tile::write_out leaves out all points
+  /// that may be outside where the last of them is: in the first or the last block, or nowhere.)
+  bool left_out(const ir::Index& i, int64_t size) const {
+    if (!c_.plan.taps) return false;
+    return std::any_of(c_.plan.taps->begin(), c_.plan.taps->end(), [&](const rtile::PaddedTaps& t) {
+      if (i.coef(t.reduced) != t.dilation || i.coef(t.output) != t.stride || i.constant != t.offset || size != t.extent) return false;
+      const Blocking& places = tile(t.output);
+      switch (c_.plan.left_out(t)) {
+        case NestPlan::LeftOut::tiles:
+          return places.size() == 1;
+        case NestPlan::LeftOut::points: {
+          if (c_.origin[size_t(t.output)] >= 0) return false;
+          if (places.blocks == 1) return true;
+          const int64_t before_last = places.start(places.blocks - 1) - 1;
+          return t.stride * places.start(1) + t.offset >= 0 && t.stride * before_last + t.dilation * (t.taps - 1) + t.offset < t.extent;
+        }
+        case NestPlan::LeftOut::steps:
+        case NestPlan::LeftOut::nowhere:
+          return false;
+      }
+      return false;
+    });
+  }
+
   /// Conditions under which no access of the tile leaves its tensor.
   Conditions interior(const TileVariant& v) const {
     Conditions all;
     for_each_guarded([&](const ir::Index& i, int64_t size) {
+      if (left_out(i, size)) return;
       Int lo(i.constant), hi(i.constant);
       for (const ir::Index::Term& t : i.terms) {
         const size_t x = size_t(t.axis);
@@ -286,31 +311,6 @@ class NestLowering {
     return all;
   }
 
-  void choose_chunk(TileVariant v) {
-    Conditions first, last;
-    for (int a = 0; a < n_; ++a)
-      if (params_.begin[size_t(a)] >= 0) {
-        first.push_back(Int(0) - Int::var(params_.begin[size_t(a)]));
-        last.push_back(Int::var(params_.end[size_t(a)]) - Int(extent(a)));
-      }
-    if (first.empty()) return call(v);
-    const auto with = [&](bool is_first, bool is_last) {
-      TileVariant w = v;
-      w.first = is_first, w.last = is_last;
-      call(w);
-    };
-    branch(
-        first,
-        [&] {
-          branch(
-              last, [&] { with(true, true); }, [&] { with(true, false); });
-        },
-        [&] {
-          branch(
-              last, [&] { with(false, true); }, [&] { with(false, false); });
-        });
-  }
-
   void call(const TileVariant& v) {
     auto it = tiles_.find(v);
     if (it == tiles_.end()) {
@@ -323,8 +323,6 @@ class NestLowering {
           separator = "x";
         }
       if (v.guarded) tile_name << "_border";
-      if (!v.first) tile_name << "_more";
-      if (!v.last) tile_name << "_partial";
       it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;
     }
     Call c{it->second, {}};

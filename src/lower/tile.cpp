@@ -24,13 +24,30 @@ Body Tile::emit() {
   }
   finishing_ = true;
   if (c_.nest.has_reduction()) finish_accumulators();
-  if (v_.last)
+  if (chunked_)
+    when(
+        {Int(0) - after_}, [&] { epilogue(); }, [&] { store_partial_sums(); });
+  else
+    epilogue();
+  return std::move(scopes_[0].body);
+}
+
+void Tile::epilogue() {
+  if (c_.plan.finish_axis < 0)
     for (const Point& p : points_) {
       point_ = &p;
-      for (const Statement& s : c_.nest.outer) define(s);
+      for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+        const Statement& s = c_.nest.inner[i];
+        if (s.reduce == ir::ReduceOp::none) continue;
+        const Value v = made_[{s.tensor, p.number}] = {Reg{accumulators_.at({int(i), p.number, 0})}, integer_sum(s)};
+        if (s.store) store(s, v);
+      }
     }
+  for (const Point& p : points_) {
+    point_ = &p;
+    for (const Statement& s : c_.nest.outer) define(s);
+  }
   flush_transposed_stores();
-  return std::move(scopes_[0].body);
 }
 
 void Tile::enumerate_points() {
@@ -103,7 +120,7 @@ void Tile::store(const Statement& s, const Value& v) {
 void Tile::store_first(const Statement& s, bool integer, const Address& to, const Arg& vector, int64_t lanes) {
   const std::string family = integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
-  const bool past = c_.plan.stream && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer && v_.last;
+  const bool past = c_.plan.stream && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer;
   if (lanes == physical())
     effect(family + (past ? "stream_" : "store_") + type, {to, vector});
   else

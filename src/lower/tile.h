@@ -40,6 +40,12 @@ class Tile {
       : c_(c), b_(c.builder), params_(params), v_(v), n_axes_(int(c.nest.axes.size())), W_(c.plan.lanes), vec_(c.plan.vec) {
     vec_reduced_ = c.nest.axes[size_t(vec_)].reduced;
     for (int begin : params.begin) reduced_.push_back(begin >= 0 ? Int::var(begin) : Int(0));
+    for (size_t a = 0; a < params.begin.size(); ++a) {
+      if (params.begin[a] < 0) continue;
+      chunked_ = true;
+      before_ = before_ + Int::var(params.begin[a]);
+      after_ = after_ + Int(c.nest.axes[a].extent) - Int::var(params.end[a]);
+    }
     scopes_.emplace_back();
     enumerate_points();
     slides_ = slides();
@@ -81,6 +87,8 @@ class Tile {
   std::vector<Pending> pending_;
   int64_t copies_ = 1;
   bool finishing_ = false;  ///< past the loops of the reduced axes
+  bool chunked_ = false;    ///< the tile sees a chunk of the reduction at a time, and its sums wait in memory between them
+  Int before_, after_;      ///< ... 0 at the first chunk, at the last
   std::vector<Int> known_;  ///< not negative where code is emitted now: bounds of the loops and branches around it
 
   // ---- points ----
@@ -262,6 +270,13 @@ class Tile {
   int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
 
   void finish_accumulators();
+  /// Visits each point's sums, with the statement's number among the inner ones and the place where the sum waits for the next chunk.
+  void for_each_partial(const std::function<void(int, const Statement&, const Address&)>& visit);
+  Value load_partial(const Statement& s, const Address& at);
+  void add_partial_sums();
+  void store_partial_sums();
+  /// What follows the reduction, at its last chunk.
+  void epilogue();
   /// Accumulators of a reduced vector axis become vectors of results along NestPlan::finish_axis, a lane each.
   void finish_rows();
 };

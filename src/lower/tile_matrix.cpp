@@ -58,32 +58,24 @@ void Tile::multiply_tiles() {
         return Int((int64_t(tile) * columns + p.offset[size_t(vec_)] / W_) * kTile + *row * 16);
     throw Error(ErrorCode::internal, "a point outside every accumulator tile");
   };
-  if (!v_.first)
-    for (const Point& p : points_) {  // partial sums of the chunks before
-      point_ = &p;
-      const Address from = address(statement_addressing(s, c_.accumulator[0]), "partial");
-      const int r = b_.reg("acc", integer);
-      if (p.lanes == W_)
-        put({Op{family + "load_" + type, r, false, {from}}});
-      else
-        put({Op{family + "load_" + type + "_n", r, false, {from, Int(p.lanes)}}});
-      effect(family + "store_" + type, {Address{sums, place(p)}, Reg{r}});
-    }
-  for (size_t i = 0; i < tile_rows_.size(); ++i)
-    for (int64_t j = 0; j < columns; ++j) {
-      const int t = accumulator(i, j, columns);
-      if (v_.first)
-        effect("tile_zero", {Int(t)});
-      else
-        effect("tile_load", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)});
-    }
+  const auto for_each_tile = [&](const std::function<void(int)>& visit) {
+    for (size_t i = 0; i < tile_rows_.size(); ++i)
+      for (int64_t j = 0; j < columns; ++j) visit(accumulator(i, j, columns));
+  };
+  const auto zero = [&] { for_each_tile([&](int t) { effect("tile_zero", {Int(t)}); }); };
+  const auto load = [&] {  // partial sums of the chunks before
+    for_each_partial([&](int, const Statement& sum, const Address& at) {
+      effect(family + "store_" + type, {Address{sums, place(*point_)}, load_partial(sum, at).arg});
+    });
+    for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)}); });
+  };
+  if (chunked_)
+    when({before_ - Int(1)}, load, zero);
+  else
+    zero();
   point_ = &points_.front();
   reduce(0);
-  for (size_t i = 0; i < tile_rows_.size(); ++i)
-    for (int64_t j = 0; j < columns; ++j) {
-      const int t = accumulator(i, j, columns);
-      effect("tile_store", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)});
-    }
+  for_each_tile([&](int t) { effect("tile_store", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)}); });
   if (reshape) put(configure_tiles(c_, main_rows, hi[size_t(vec_)]));
   for (const Point& p : points_) {
     const int r = b_.reg("acc", integer);

@@ -15,6 +15,10 @@ bool Tile::integer_sum(const Statement& s) const {
 }
 
 void Tile::start_accumulators() {
+  if (chunked_)  // partial sums are added when the tile is done: until then their lines have time to come near
+    when(
+        {before_ - Int(1)}, [&] { for_each_partial([&](int, const Statement&, const Address& at) { effect("prefetch_l1", {at}); }); },
+        [] {});
   copies_ = vec_reduced_ && c_.plan.reduce_order.back() == vec_ ? c_.plan.tile[size_t(vec_)].hi : 1;
   for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
     const Statement& s = c_.nest.inner[i];
@@ -25,8 +29,6 @@ void Tile::start_accumulators() {
         const int r = b_.reg("acc", integer);
         accumulators_[{int(i), p.number, u}] = r;
         point_ = &p;
-        // partial sums are added when the tile is done: until then their lines have time to come near
-        if (!v_.first && u == 0) effect("prefetch_l1", {address(statement_addressing(s, c_.accumulator[i]), "partial")});
         if (c_.plan.interleaved() && c_.addressing[size_t(c_.plan.operand_b)].correction >= 0) {
           // the panel's sums follow it: 4 bytes a lane, as wide as a group of four bytes
           const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
@@ -293,36 +295,52 @@ void Tile::finish_accumulators() {
         }
     }
   if (c_.plan.finish_axis >= 0) return finish_rows();
+  if (vec_reduced_ && vector_code())
+    for (const Point& p : points_)
+      for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+        const Statement& s = c_.nest.inner[i];
+        if (s.reduce == ir::ReduceOp::none) continue;
+        const int acc = accumulators_.at({int(i), p.number, 0});
+        assign(acc, horizontal(s.reduce, integer_sum(s)), {Reg{acc}});
+      }
+  if (chunked_ && c_.plan.form != AtomForm::matrix)
+    when(
+        {before_ - Int(1)}, [&] { add_partial_sums(); }, [] {});
+}
+
+void Tile::for_each_partial(const std::function<void(int, const Statement&, const Address&)>& visit) {
   for (const Point& p : points_) {
     point_ = &p;
     for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
       const Statement& s = c_.nest.inner[i];
-      if (s.reduce == ir::ReduceOp::none) continue;
-      const bool integer = integer_sum(s);
-      const int acc = accumulators_.at({int(i), p.number, 0});
-      if (vec_reduced_ && vector_code()) assign(acc, horizontal(s.reduce, integer), {Reg{acc}});
-      Value v{Reg{acc}, integer};
-      const Addressing m = v_.first && v_.last ? Addressing{} : statement_addressing(s, c_.accumulator[i]);
-      if (!v_.first && c_.plan.form != AtomForm::matrix) {
-        const Address where = address(m, "partial");
-        const std::string load = integer ? "vi_load_s32" : "vf_load_f32";
-        const Value before =
-            p.lanes == physical() ? pure(load, integer, {where}, "before") : pure(load + "_n", integer, {where, Int(p.lanes)}, "before");
-        assign(acc, combine(s.reduce, integer), {Reg{acc}, before.arg});
-      }
-      if (!v_.last) {
-        const Address where = address(m, "partial");
-        const std::string primitive = integer ? "vi_store_s32" : "vf_store_f32";
-        if (p.lanes == physical())
-          effect(primitive, {where, v.arg});
-        else
-          effect(primitive + "_n", {where, v.arg, Int(p.lanes)});
-        continue;
-      }
-      made_[{s.tensor, p.number}] = v;
-      if (s.store) store(s, v);
+      if (s.reduce != ir::ReduceOp::none) visit(int(i), s, address(statement_addressing(s, c_.accumulator[i]), "partial"));
     }
   }
+}
+
+Value Tile::load_partial(const Statement& s, const Address& at) {
+  const bool integer = integer_sum(s);
+  const std::string load = integer ? "vi_load_s32" : "vf_load_f32";
+  const int lanes = point_->lanes;
+  return lanes == physical() ? pure(load, integer, {at}, "before") : pure(load + "_n", integer, {at, Int(lanes)}, "before");
+}
+
+void Tile::add_partial_sums() {
+  for_each_partial([&](int i, const Statement& s, const Address& at) {
+    const int acc = accumulators_.at({i, point_->number, 0});
+    assign(acc, combine(s.reduce, integer_sum(s)), {Reg{acc}, load_partial(s, at).arg});
+  });
+}
+
+void Tile::store_partial_sums() {
+  for_each_partial([&](int i, const Statement& s, const Address& at) {
+    const std::string store = integer_sum(s) ? "vi_store_s32" : "vf_store_f32";
+    const Reg acc{accumulators_.at({i, point_->number, 0})};
+    if (point_->lanes == physical())
+      effect(store, {at, acc});
+    else
+      effect(store + "_n", {at, acc, Int(point_->lanes)});
+  });
 }
 
 }  // namespace rgen::lower
