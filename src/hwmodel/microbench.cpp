@@ -90,11 +90,13 @@ class Recorder {
   }
 
  private:
-  /// Beside as many multiply-adds a function with ports of its own takes no longer than alone, others the sum.
+  /// One after the other where that is measured. Beside as many multiply-adds a function with ports of its own takes no longer than alone,
+  /// others the sum.
   json timed(const Rates& rates, const std::string& function, double cycles) const {
     json entry = figure(cycles, "cycles");
     const double alone = std::max(cycles, rates.find("fma", false)), beside = rates.find("fma+" + function, false);
     if (beside > 0 && beside < 1.2 * alone) entry["own_ports"] = true;
+    if (const double chain = rates.find(function, true); chain > 0) entry["latency"] = rounded_to(chain, 3);
     return entry;
   }
   json bandwidth(const std::vector<LevelFigures::Row>& rows, double LevelFigures::Row::*column) const {

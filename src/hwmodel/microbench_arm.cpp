@@ -33,6 +33,8 @@ namespace {
 LOOP(clock, REPEAT("eor x11, x11, x9\n eor x11, x11, x10"))
 LOOP(fma, EACH("fmla v\\r\\().4s, v30.4s, v31.4s"))
 LOOP(fma_chain, REPEAT("fmla v16.4s, v30.4s, v31.4s"))
+LOOP(add_chain, REPEAT("fadd v16.4s, v16.4s, v31.4s"))
+LOOP(max_chain, REPEAT("fmax v16.4s, v16.4s, v31.4s"))
 ENCODED(sdot, "0x4e9f97c0")
 ENCODED(udot, "0x6e9f97c0")
 ENCODED(usdot, "0x4e9f9fc0")
@@ -91,8 +93,10 @@ std::vector<InstructionLoop> instruction_loops(int, const std::vector<std::strin
       {"fma", false, 12, fma},
       {"fma", true, 16, fma_chain},
       {"add", false, 12, add},
+      {"add", true, 16, add_chain},
       {"mul", false, 12, mul},
       {"max", false, 12, max},
+      {"max", true, 16, max_chain},
       {"div", false, 12, div},
       {"sqrt", false, 12, sqrt},
       {"floor", false, 12, floor},

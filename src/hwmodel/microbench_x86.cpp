@@ -31,6 +31,8 @@ namespace {
 // With as many multiply-adds: as long as without them on ports of its own.
 #define BESIDE(NAME, V, INSTRUCTION) \
   LOOP(beside_##NAME, V, EACH("vfmadd231ps %%" V "14, %%" V "15, %%" V "\\r\n " INSTRUCTION "%%" V "14, %%" V "13"))
+// Into what it reads.
+#define INTO(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "0, %%" V "0"))
 #define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
 
 // Not zeros: Zen 4 streams lines of them more than three times as fast as others.
@@ -51,6 +53,8 @@ namespace {
   BINARY(add, V, "vaddps")                                                                                                                                                                             \
   BINARY(mul, V, "vmulps")                                                                                                                                                                             \
   BINARY(max, V, "vmaxps")                                                                                                                                                                             \
+  INTO(add_chain, V, "vaddps")                                                                                                                                                                         \
+  INTO(max_chain, V, "vmaxps")                                                                                                                                                                         \
   BINARY(div, V, "vdivps")                                                                                                                                                                             \
   BESIDE(add, V, "vaddps %%" V "15, ")                                                                                                                                                                 \
   BESIDE(max, V, "vmaxps %%" V "15, ")                                                                                                                                                                 \
@@ -141,13 +145,13 @@ bool tiles_granted() {
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-#define COMMON_ROWS(W)                                                                                                         \
-  {"fma", false, 12, W::fma}, {"fma", true, 16, W::fma_chain}, {"add", false, 12, W::add}, {"mul", false, 12, W::mul},         \
-      {"max", false, 12, W::max}, {"div", false, 12, W::div}, {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor},    \
-      {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, {"convert", false, 12, W::convert},                \
-      {"fma+add", false, 12, W::beside_add}, {"fma+max", false, 12, W::beside_max}, {"fma+floor", false, 12, W::beside_floor}, \
-      {"shuffle", false, 12, W::shuffle}, {                                                                                    \
-    "gather", false, 12, W::gather                                                                                             \
+#define COMMON_ROWS(W)                                                                                                                    \
+  {"fma", false, 12, W::fma}, {"fma", true, 16, W::fma_chain}, {"add", false, 12, W::add}, {"add", true, 16, W::add_chain},               \
+      {"max", true, 16, W::max_chain}, {"mul", false, 12, W::mul}, {"max", false, 12, W::max}, {"div", false, 12, W::div},                \
+      {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor}, {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, \
+      {"convert", false, 12, W::convert}, {"fma+add", false, 12, W::beside_add}, {"fma+max", false, 12, W::beside_max},                   \
+      {"fma+floor", false, 12, W::beside_floor}, {"shuffle", false, 12, W::shuffle}, {                                                    \
+    "gather", false, 12, W::gather                                                                                                        \
   }
 
 }  // namespace

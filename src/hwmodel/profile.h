@@ -75,9 +75,10 @@ struct Profile {
   std::map<std::string, double, std::less<>>
       cycles;  ///< reciprocal throughput in cycles of one full-width vector:
                ///< "add","mul","div","sqrt","exp","log","tanh","erf","shuffle","convert","gather","int_div"
-  std::set<std::string, std::less<>> own_ports;  ///< functions of `cycles` that run beside multiply-adds and multiplications
-  double fork_join_us = 0;                       ///< one parallel region over all cores
-  double call_us = 0;                            ///< one kernel call (GPU: a launch)
+  std::set<std::string, std::less<>> own_ports;               ///< functions of `cycles` that run beside multiply-adds and multiplications
+  std::map<std::string, double, std::less<>> latency_cycles;  ///< of functions of `cycles` that reductions chain: "add", "max"
+  double fork_join_us = 0;                                    ///< one parallel region over all cores
+  double call_us = 0;                                         ///< one kernel call (GPU: a launch)
   double page_bytes = 4096;
   int tlb_entries = 0;  ///< first-level data TLB (0: not modelled)
   double tlb_miss_ns = 0;

@@ -9,11 +9,13 @@ using nlohmann::json;
 namespace {
 
 bool own_ports(const json& figure) { return figure.value("own_ports", false); }
+double latency(const json& figure) { return figure.value("latency", 0.0); }
 
 // A figure prints as "48 KiB"; source, date and note are provenance, not hardware.
 std::string shown(const json& node) {
   if (node.is_object() && node.contains("unit") && node.contains("value"))
-    return node["value"].dump() + " " + node["unit"].get<std::string>() + (own_ports(node) ? " on ports of its own" : "");
+    return node["value"].dump() + " " + node["unit"].get<std::string>() + (own_ports(node) ? " on ports of its own" : "") +
+           (node.contains("latency") ? ", latency " + node["latency"].dump() : "");
   return node.is_string() ? node.get<std::string>() : node.dump();
 }
 
@@ -35,7 +37,7 @@ bool same(const json& a, const json& b) {
       if (unit.name == name) return std::pair{value * unit.scale, std::string(unit.base)};
     return std::pair{value, name};
   };
-  return in_base(a) == in_base(b) && own_ports(a) == own_ports(b);
+  return in_base(a) == in_base(b) && own_ports(a) == own_ports(b) && latency(a) == latency(b);
 }
 
 // Rows of levels, atoms and bandwidths are told apart by what names them, so that one more level shows as one line.

@@ -32,6 +32,7 @@ class Reader {
     for (const auto& [name, figure] : doc_["cycles"].items()) {
       p_.cycles[name] = value(figure);
       if (figure.value("own_ports", false)) p_.own_ports.insert(name);
+      if (figure.contains("latency")) p_.latency_cycles[name] = figure["latency"];
     }
     p_.fork_join_us = microseconds(doc_["fork_join"]);
     p_.call_us = microseconds(doc_["call"]);

@@ -1,5 +1,5 @@
 // The blocked loops around a register tile: parallel parts, cache tiles, chunks of the reduction, and the choice of the tile's copy
-// (full, ragged, last vector, border).
+// (full, ragged, last vector, border, end of an operand).
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -230,7 +230,7 @@ class NestLowering {
   }
 
   void choose_guard(TileVariant v) {
-    if (!c_.plan.guarded) return call(v);
+    if (!c_.plan.guarded) return choose_end(v);
     Conditions inside = interior(v);
     bool never = false;
     std::erase_if(inside, [&](const Int& i) {
@@ -241,12 +241,12 @@ class NestLowering {
     const auto guarded = [&] {
       TileVariant w = v;
       w.guarded = true;
-      call(w);
+      choose_end(w);
     };
     if (never) return guarded();
-    if (inside.empty()) return call(v);
+    if (inside.empty()) return choose_end(v);
     branch(
-        inside, [&] { call(v); }, guarded);
+        inside, [&] { choose_end(v); }, guarded);
   }
 
   /// Calls `visit` with each index, and its tensor's extent, that can leave the tensor.
@@ -311,6 +311,45 @@ class NestLowering {
     return all;
   }
 
+  void choose_end(const TileVariant& v) {
+    Conditions room = room_behind(v);
+    std::erase_if(room, [&](const Int& i) { return b_.range(i).first >= 0; });
+    if (room.empty()) return call(v);
+    const auto at_end = [&] {
+      TileVariant w = v;
+      w.at_end = true;
+      call(w);
+    };
+    if (std::any_of(room.begin(), room.end(), [&](const Int& i) { return b_.range(i).second < 0; })) return at_end();
+    branch(
+        room, [&] { call(v); }, at_end);
+  }
+
+  /// Not negative where whole vectors may be read of operands that need a part of the last one.
+  Conditions room_behind(const TileVariant& v) const {
+    Conditions all;
+    const int vec = c_.plan.vec;
+    const int64_t lanes = c_.plan.lanes;
+    if (is_output(vec) ? v.tail == lanes : extent(vec) % lanes == 0) return all;
+    for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
+      if (!read_on(c_, int(i))) continue;
+      const Addressing& m = c_.addressing[i];
+      Int last(m.constant);
+      for (int a = 0; a < n_; ++a) {
+        const size_t x = size_t(a);
+        if (is_output(a)) {
+          if (params_.start[x] >= 0) last = last + Int::var(params_.start[x], m.value[x]);
+          if (c_.origin[x] >= 0 && !m.tile_local) last = last + Int::var(c_.origin[x], m.value[x]);
+          last = last + Int(std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit);
+        } else {
+          last = last + Int(std::max<int64_t>(0, m.value[x]) * (a == vec ? extent(a) / lanes * lanes : extent(a) - 1));
+        }
+      }
+      all.push_back(Int(b_.program.buffers[size_t(m.buffer)].elements - lanes) - last);
+    }
+    return all;
+  }
+
   void call(const TileVariant& v) {
     auto it = tiles_.find(v);
     if (it == tiles_.end()) {
@@ -323,6 +362,7 @@ class NestLowering {
           separator = "x";
         }
       if (v.guarded) tile_name << "_border";
+      if (v.at_end) tile_name << "_end";
       it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;
     }
     Call c{it->second, {}};

@@ -148,6 +148,8 @@ class Tile {
   Int affine(const ir::Index& i);
 
   Value load(const Access& a);
+  /// Reads all of a vector of which it needs a part.
+  bool reads_on(int operand) const;
   /// The load of one that is not transposed, where nothing of it is outside.
   Op unguarded(int operand);
   Value load_inside(int operand);

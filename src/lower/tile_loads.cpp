@@ -13,6 +13,15 @@ namespace rgen::lower {
 
 static std::string lower_case(DType t) { return std::string(to_string(t)); }
 
+bool read_on(const NestContext& c, int operand) {
+  const Operand& o = c.plan.operands[size_t(operand)];
+  const size_t vec = size_t(c.plan.vec);
+  if (!c.plan.reads_on()) return false;
+  if (o.placement != Placement::direct || o.transposed || o.neighbours > 0 || !rtile::is_affine(o.access.index)) return false;
+  const Addressing& m = c.addressing[size_t(operand)];
+  return m.inside[vec] == 1 && c.builder.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
+}
+
 Int Tile::start(int a, bool tile_local) const {
   Int i(0);
   if (params_.start[size_t(a)] >= 0) i = Int::var(params_.start[size_t(a)]);
@@ -91,7 +100,7 @@ Op Tile::unguarded(int operand) {
   const Operand& o = c_.plan.operands[size_t(operand)];
   const Addressing& m = c_.addressing[size_t(operand)];
   const ir::Tensor& t = c_.program[o.access.tensor];
-  const bool whole = lanes() == W_ || m.padded;
+  const bool whole = lanes() == W_ || m.padded || reads_on(operand);
   const std::string family = is_float(t.dtype) ? "vf_" : "vi_", type = lower_case(t.dtype);
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
   std::vector<Arg> args{address(m, t.name)};
@@ -101,6 +110,8 @@ Op Tile::unguarded(int operand) {
   return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 
+bool Tile::reads_on(int operand) const { return lanes() < W_ && !v_.at_end && read_on(c_, operand); }
+
 Value Tile::load_inside(int operand) {
   const Operand& o = c_.plan.operands[size_t(operand)];
   const Addressing& m = c_.addressing[size_t(operand)];
@@ -109,7 +120,12 @@ Value Tile::load_inside(int operand) {
   const ir::Tensor& t = c_.program[o.access.tensor];
   Op load = unguarded(operand);
   const bool vector = vector_code() && m.inside[size_t(vec_)] == 1;
-  if (vector) return shared_load(o, load.primitive, !is_float(t.dtype), std::move(load.args), t.name);
+  if (vector) {
+    const bool integer = !is_float(t.dtype);
+    const Value v = shared_load(o, load.primitive, integer, std::move(load.args), t.name);
+    // lanes past the end of a reduced axis are counted with the others
+    return vec_reduced_ && reads_on(operand) ? pure(integer ? "vi_first" : "vf_first", integer, {v.arg, Int(lanes())}, "part") : v;
+  }
   return broadcast(o, load.primitive, !is_float(t.dtype), std::move(load.args));
 }
 

@@ -87,6 +87,7 @@ class Instructions : CountedPlan {
     const double n = loads_of(i);
     if (!o.affine || stride == 0 || stride == 1 || scalar_) {
       loads_ += n * (1 + masked(i));
+      if (cleared(i)) ops_ += n * parts();
       if (!o.affine) ops_ += 10 * n;
       if (o.affine && stride == 1 && !scalar_) split_loads_ += n * split(i, plan_.vec);
       if (o.affine && stride == 0 && !scalar_ && !gpu() && !plan_.tiled()) broadcasts_ += n;
@@ -112,6 +113,8 @@ class Instructions : CountedPlan {
     const double at_border = n * border_share(i);
     if (gpu())
       guard(at_border, distinct(o));
+    else if (o.coef[size_t(plan_.vec)] != 0 && !scalar_ && !checked(i, false))
+      ops_ += masking(i) * at_border;
     else  // a border tile checks each access, and waits for the branch
       border_ += guard_cycles(distinct(o)) * at_border;
   }
@@ -134,8 +137,21 @@ class Instructions : CountedPlan {
     const auto& o = facts_.operands[i];
     if (!vector_masks() || o.coef[size_t(plan_.vec)] != 1 || plan_.operands[i].placement != Placement::direct) return 0;
     const bool leaves = std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0; });
-    return std::min(1.0, parts() + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
+    return std::min(1.0, (read_on(i) ? 0 : parts()) + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
   }
+
+  /// Instructions of a load that leaves out some of its lanes: its mask, and what stands in for them. A compiler has no registers to keep
+  /// those masks in that depend on the place of the tile, three for every other element of two vectors (3 × 3, stride 2, 8 rows a tile:
+  /// 1.3 cycles a load; Zen 3).
+  double masking(size_t i) const {
+    const bool placed_at_run_time = plan_.tile[size_t(plan_.vec)].blocks > 1;
+    return facts_.operands[i].coef[size_t(plan_.vec)] != 1 && placed_at_run_time && vector_masks() ? 8 : 2;
+  }
+  /// Vectors in part that are read whole (lower/context.h), and of those the ones whose other lanes are cleared.
+  bool read_on(size_t i) const {
+    return plan_.reads_on() && plan_.operands[i].placement == Placement::direct && c_.home[size_t(facts_.operands[i].tensor)] >= 0;
+  }
+  bool cleared(size_t i) const { return vector_masks() && lanes_reduced_ && facts_.operands[i].coef[size_t(plan_.vec)] == 1 && read_on(i); }
 
   double loads_of(size_t i) const {
     const auto& o = facts_.operands[i];
@@ -247,11 +263,12 @@ class Instructions : CountedPlan {
     w_.guarded_loads += branch ? loads : 0;
   }
   /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing, nor what loops
-  /// over taps leave out.
-  bool checked(size_t i) const {
+  /// over taps leave out. `by_lanes`: or which of its lanes are.
+  bool checked(size_t i, bool by_lanes = true) const {
     const auto& o = facts_.operands[i];
     if (plan_.operands[i].placement != Placement::direct) return false;
     return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
+      if (!by_lanes && o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0) return false;
       if (plan_.taps)
         for (const PaddedTaps& t : *plan_.taps) {
           if (o.dim_coef[size_t(d)][size_t(t.reduced)] == 0 || o.dim_coef[size_t(d)][size_t(t.output)] == 0) continue;
@@ -392,10 +409,22 @@ class Instructions : CountedPlan {
     constexpr double kReorderBuffer = 256, kSchedulers = 96;
     const double of_call = w_.instructions / calls_;
     const double overlapped = gpu() ? 1 : std::min(of_call / kReorderBuffer, of_call / (of_call + kSchedulers));
-    const double latency = plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
+    const double latency = step_latency_ns();
     const double copies = lanes_reduced_ ? double(axes_[size_t(plan_.vec)].unroll) : 1;
     w_.chain_steps = steps_ / copies * calls_ + (lanes_reduced_ ? (6 + std::log2(copies)) * calls_ : 0);
     w_.chain_latency_ns = latency * overlapped;
+  }
+
+  /// From a step's result to the next one's: a product's, or of what the reduction combines by.
+  double step_latency_ns() const {
+    if (facts_.products == 0)
+      for (const Statement& s : nest_.inner) {
+        const char* by = s.reduce == ir::ReduceOp::sum                                      ? "add"
+                         : s.reduce == ir::ReduceOp::none || s.reduce == ir::ReduceOp::prod ? ""
+                                                                                            : "max";
+        if (const auto it = c_.profile.latency_cycles.find(by); it != c_.profile.latency_cycles.end()) return it->second / c_.profile.ghz;
+      }
+    return plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
   }
 
   void ends_of_tiles() {

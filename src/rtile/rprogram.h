@@ -197,6 +197,10 @@ struct NestPlan {
     points,  ///< the taps are written out, each without the points that read outside
   };
   LeftOut left_out(const PaddedTaps& t) const;
+  /// Where masks are vectors, those that are needed in part are read whole but at the ends of their tensors: masked loads take half as long
+  /// again of lines that are not in the first cache (Zen 3), and the tile's copy for the end costs nothing. In rows of many vectors those
+  /// in part are too few.
+  bool reads_on() const { return lanes > 1 && lanes <= 8 && tile[size_t(vec)].units() <= 16; }
   /// The taps of a reduced axis, if steps of it are left out; else nullptr.
   const PaddedTaps* taps_along(int axis) const;
 };

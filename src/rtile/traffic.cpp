@@ -161,6 +161,7 @@ class Traffic : Walks {
       else
         bytes = waited_for(i, bytes, memory, t);
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
+      if (inner > 0 && !memory) bytes *= in_pieces(i);
       if (!o.is_store && !packed(i)) bytes *= unprefetched_;
       if (memory && !o.is_store) bytes *= turns_;
       come += bytes, concentrated += bytes * m.uses;

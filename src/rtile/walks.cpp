@@ -92,6 +92,33 @@ double Walks::slow_rows(size_t i) const {
   return std::clamp(kRow * (rows - kFew), 0.0, kSkipping) * std::min(1.0, kShort / bytes);
 }
 
+double Walks::in_pieces(size_t i) const {
+  constexpr double kShort = 1024, kOfShort = 0.3, kOfColumns = 0.6;  // bytes; what pieces of one line take beside
+  const auto& o = facts_.operands[i];
+  if (o.is_store || packed(i)) return 1;
+  int walked = -1;  // innermost
+  for (const Loop& l : plan_.loops)
+    if (o.coef[size_t(l.axis)] != 0) walked = l.axis;
+  for (int a : plan_.reduce_order)
+    if (o.coef[size_t(a)] != 0 && axes_[size_t(a)].trips > 1) walked = a;
+  if (walked < 0) return 1;
+  const double line = double(c_.profile.levels[0].line_bytes);
+  const auto step = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes; };
+  double piece = o.element_bytes, row = o.element_bytes;
+  bool by_turns = false;
+  for (size_t a = 0; a < n_; ++a) {
+    const double size = double(reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : plan_.tile[a].size());
+    if (step(a) < line)
+      piece += step(a) * (size - 1), row += step(a) * double(nest_.axes[a].extent - 1);
+    else
+      by_turns |= step(a) > 2 * line && size > 1;
+  }
+  piece = std::max(line, piece);
+  if (piece >= row) return 1;
+  if (step(size_t(walked)) > 2 * line) return 1 + kOfColumns * std::sqrt(line / piece);
+  return by_turns && row < kShort ? 1 + kOfShort * (line / piece) * (line / piece) : 1;
+}
+
 std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
   const auto& o = facts_.operands[i];
   const hw::MemoryLevel& l1 = c_.profile.levels[0];

@@ -24,6 +24,12 @@ class Walks : public CountedPlan {
   /// their way to it (of 256 bytes, a product of 2 columns: 2 to 4 rows 0.9 to 1.0 ms, 7 rows 1.5, 8 rows 1.9, 9 rows 2.2; Zen 4).
   double slow_rows(size_t operand) const;
 
+  /// How much longer the last cache takes for pieces of rows that are not read one after the other. Down columns, rows of 384 to 1024
+  /// bytes: pieces of one line 1.4 to 1.7 times as long as row by row, of two lines 1.1 to 1.6 (Zen 3, 6 MB). Of short rows by turns, where
+  /// they leave that cache between uses: 2 to 16 rows of 256 to 1000 bytes, pieces of one line 1.3 to 3.5 times as long, of two lines 1.1
+  /// to 1.6, of four as long (13 MB of 32, beside other guests).
+  double in_pieces(size_t operand) const;
+
   /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of
   /// its reduction: of a window that slides, one row is new.
   std::vector<int64_t> body_lines(size_t operand, bool steps = true) const;

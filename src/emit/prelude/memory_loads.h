@@ -27,6 +27,11 @@ INLINE uint64_t first_bytes(const void* p, int n) {
 //@ lanes_in
 /// The mask of lanes i with lo <= i < hi.
 INLINE vi lanes_in(int lo, int hi) { return (vi)(vi_iota() >= vi_set(lo)) & (vi)(vi_iota() < vi_set(hi)); }
+//@ vf_first
+/// The first n lanes, 0 in the others.
+INLINE vf vf_first(vf v, int n) { return (vf)((vi)v & lanes_in(0, n)); }
+//@ vi_first
+INLINE vi vi_first(vi v, int n) { return v & lanes_in(0, n); }
 //@ clamp_lanes
 INLINE int clamp_lanes(int n) { return n < 0 ? 0 : n > kLanes ? kLanes : n; }
 //@ read_lanes
