@@ -100,7 +100,7 @@ struct TileVariant {
   std::vector<int64_t> size;  ///< per axis: elements of the tile; of the vectorised output axis: vectors
   int tail = 0;               ///< lanes of the last vector (lanes: all)
   bool guarded = false;       ///< accesses may leave their tensors
-  bool at_end = false;        ///< parts of vectors may be the last of their tensors (read_on)
+  bool at_end = false;        ///< parts of vectors may be the last of their tensors (reads_on)
   auto operator<=>(const TileVariant&) const = default;
 };
 
@@ -114,7 +114,7 @@ Body lower_epilogue(NestContext& context, const TileParams& params, const TileVa
 std::string factors(const NestContext& context);
 
 /// Where a vector of the operand is needed in part, may a tile that is not at its end read all of it? (NestPlan::reads_on)
-bool read_on(const NestContext& context, int operand);
+bool reads_on(const NestContext& context, int operand);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

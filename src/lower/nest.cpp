@@ -332,7 +332,7 @@ class NestLowering {
     const int64_t lanes = c_.plan.lanes;
     if (is_output(vec) ? v.tail == lanes : extent(vec) % lanes == 0) return all;
     for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
-      if (!read_on(c_, int(i))) continue;
+      if (!reads_on(c_, int(i))) continue;
       const Addressing& m = c_.addressing[i];
       Int last(m.constant);
       for (int a = 0; a < n_; ++a) {

@@ -13,7 +13,7 @@ namespace rgen::lower {
 
 static std::string lower_case(DType t) { return std::string(to_string(t)); }
 
-bool read_on(const NestContext& c, int operand) {
+bool reads_on(const NestContext& c, int operand) {
   const Operand& o = c.plan.operands[size_t(operand)];
   const size_t vec = size_t(c.plan.vec);
   if (!c.plan.reads_on()) return false;
@@ -110,7 +110,7 @@ Op Tile::unguarded(int operand) {
   return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 
-bool Tile::reads_on(int operand) const { return lanes() < W_ && !v_.at_end && read_on(c_, operand); }
+bool Tile::reads_on(int operand) const { return lanes() < W_ && !v_.at_end && lower::reads_on(c_, operand); }
 
 Value Tile::load_inside(int operand) {
   const Operand& o = c_.plan.operands[size_t(operand)];

@@ -137,7 +137,7 @@ class Instructions : CountedPlan {
     const auto& o = facts_.operands[i];
     if (!vector_masks() || o.coef[size_t(plan_.vec)] != 1 || plan_.operands[i].placement != Placement::direct) return 0;
     const bool leaves = std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0; });
-    return std::min(1.0, (read_on(i) ? 0 : parts()) + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
+    return std::min(1.0, (reads_on(i) ? 0 : parts()) + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
   }
 
   /// Instructions of a load that leaves out some of its lanes: its mask, and what stands in for them. A compiler has no registers to keep
@@ -148,10 +148,12 @@ class Instructions : CountedPlan {
     return facts_.operands[i].coef[size_t(plan_.vec)] != 1 && placed_at_run_time && vector_masks() ? 8 : 2;
   }
   /// Vectors in part that are read whole (lower/context.h), and of those the ones whose other lanes are cleared.
-  bool read_on(size_t i) const {
+  bool reads_on(size_t i) const {
     return plan_.reads_on() && plan_.operands[i].placement == Placement::direct && c_.home[size_t(facts_.operands[i].tensor)] >= 0;
   }
-  bool cleared(size_t i) const { return vector_masks() && lanes_reduced_ && facts_.operands[i].coef[size_t(plan_.vec)] == 1 && read_on(i); }
+  bool cleared(size_t i) const {
+    return vector_masks() && lanes_reduced_ && facts_.operands[i].coef[size_t(plan_.vec)] == 1 && reads_on(i);
+  }
 
   double loads_of(size_t i) const {
     const auto& o = facts_.operands[i];

@@ -53,8 +53,7 @@ double Planner::share_of_time(size_t operand) const {
 
 bool Planner::waits_for_memory() const {
   double share = 0;
-  for (size_t i = 0; i < facts_.operands.size(); ++i)
-    if (c_.beyond_caches(facts_.operands[i].tensor)) share += share_of_time(i);
+  for (size_t i = 0; i < facts_.operands.size(); ++i) share += share_of_time(i);
   return share > 1;
 }
 

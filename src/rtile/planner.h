@@ -43,7 +43,7 @@ class Planner {
   std::shared_ptr<const std::vector<PaddedTaps>> taps_;
   int W_ = 1;
   std::shared_ptr<const hw::Atom> fma_;
-  bool by_memory_ = false;  ///< all that a product reads and writes there takes longer than the products
+  bool by_memory_ = false;  ///< what a product reads and writes beyond the second cache takes longer than the products
   bool waits_for_memory() const;
   /// The time to bring an operand from beyond the second cache, against that of the products.
   double share_of_time(size_t operand) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "base/error.h"
 #include "driver/compile.h"
@@ -122,6 +123,34 @@ TEST_CASE("reductions of rows, a few at a time from end to end") {
     batch.add(in_rows[i], profile, *chunked, "chunked");
   }
   check(batch, {"g++", {"-O1"}, {}, 2});
+}
+
+TEST_CASE("vectors that are needed in part, read whole but at the end of their tensors") {
+  std::vector<test::ProgramPtr> programs;
+  for (const char* dtype : {"f32", "bf16", "s8"}) {
+    add_preset(programs, "maxpool", dtype, R"("n": 2, "h": 7, "w": 7, "c": 5, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NCHW")");
+    for (const char* axis : {"0", "1"}) add_preset(programs, "reduce_max", dtype, std::string(R"("shape": [11, 37], "axis": )") + axis);
+    add_preset(programs, "reduce_sum", dtype, R"("shape": [9, 29], "axis": 1)");
+    add_preset(programs, "relu", dtype, R"("shape": [5, 13])");
+    add_preset(programs, "conv2d", dtype,
+               R"("n": 1, "h": 13, "w": 15, "ci": 6, "co": 6, "groups": 6, "r": 7, "s": 7, "stride": 2, "pad": 3, "layout": "NCHW")");
+  }
+  const std::vector<Problem> odd = test::make_problems(programs);
+  for (const hw::Profile& profile : {hw::load_profile("haswell_avx2"), test::portable_profile()}) {
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    for (size_t i = 0; i < odd.size(); ++i) {
+      std::set<int> along;  // a plan for each vector axis
+      for (const rtile::Candidate& c : rtile::construct(*odd[i].program, profile, {1, 200, 4})) {
+        const rtile::NestPlan& plan = c.program->groups.front().nests.front();
+        if (plan.reads_on() && plan.tile[size_t(plan.vec)].tail() != plan.lanes && along.insert(plan.vec).second)
+          batch.add(odd[i], profile, c, "along" + std::to_string(plan.vec));
+      }
+    }
+    CHECK(batch.mentioning("_end(") >= 15);
+    CHECK(batch.mentioning("f_first(") >= 1);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
 }
 
 TEST_CASE("reductions in parts, where threads outnumber results") {

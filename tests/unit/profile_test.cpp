@@ -167,6 +167,12 @@ TEST_CASE("differences are one line a figure, equal sizes in other units none") 
   ports["cycles"]["add"].erase("own_ports");
   CHECK(diff_profiles(load_profile("zen4"), parse_profile(ports.dump(), "ports")) ==
         std::vector<std::string>{"cycles.add: 1 cycles on ports of its own → 1 cycles"});
+  json chain = json::parse(*shipped_profile_text("zen3"));
+  chain["cycles"]["max"]["latency"] = 2;
+  const Profile slower = parse_profile(chain.dump(), "chain");
+  CHECK(slower.latency_cycles == std::map<std::string, double, std::less<>>{{"add", 3}, {"max", 2}});
+  CHECK(diff_profiles(load_profile("zen3"), slower) ==
+        std::vector<std::string>{"cycles.max: 0.5 cycles, latency 1 → 0.5 cycles, latency 2"});
   CHECK(diff_profiles(load_profile("a100"), load_profile("a100")).empty());
   CHECK(diff_profiles(load_profile("a100"), load_profile("zen5")).size() > 20);
 }

@@ -74,6 +74,44 @@ TEST_CASE("an element for all lanes costs what the profile says, and a large til
   CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 9)));
 }
 
+TEST_CASE("a reduction without products chains by the latency of what combines its steps") {
+  hw::Profile profile = hw::load_profile("zen3");
+  const auto chain_ns = [&](const char* reduce) {
+    const ir::TensorProgram program = ir::parse_program(R"({"inputs": {"X": {"shape": [40, 64]}}, "compute": ["Y[i:40] = )" +
+                                                        std::string(reduce) + R"--((j:64 | X[i, j])"], "outputs": ["Y"]})--");
+    const rtile::Candidate c = rtile::construct(program, hw::load_profile("zen3"), {.threads = 1}).front();
+    const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    return rtile::workload(nest, rtile::nest_facts(program, nest), c.program->groups[0].nests[0], context).chain_latency_ns;
+  };
+  const double sum = chain_ns("sum"), max = chain_ns("max");
+  profile.latency_cycles = {{"add", 6}, {"max", 4}};
+  CHECK(chain_ns("sum") == doctest::Approx(2 * sum));
+  CHECK(chain_ns("max") == doctest::Approx(4 * max));
+  CHECK(chain_ns("min") == doctest::Approx(chain_ns("max")));
+}
+
+TEST_CASE("pieces of rows come slower from the last cache down columns than along rows") {
+  const hw::Profile profile = hw::load_profile("zen3");
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"inputs": {"X": {"shape": [4096, 128], "strides": [144, 1]}}, "compute": ["Y[i:4096, j:128] = X[i, j] + 1"], "outputs": ["Y"]})");
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = c.program->groups[0].nests[0];
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  const int i = nest.axes[0].name == "i" ? 0 : 1, j = 1 - i;
+  REQUIRE(plan.vec == j);
+  const auto from_l3 = [&](int64_t vectors, std::vector<rtile::Loop> loops) {
+    plan.tile[size_t(i)] = rtile::Blocking(4096, 1, 1), plan.tile[size_t(j)] = rtile::Blocking(128, 8, vectors);
+    plan.loops = std::move(loops);
+    return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).levels[2].read_bytes;
+  };
+  const double along = from_l3(2, {{i, 1}, {j, 1}});
+  CHECK(from_l3(2, {{j, 1}, {i, 1}}) >= 1.6 * along);
+  CHECK(from_l3(4, {{j, 1}, {i, 1}}) >= 1.4 * along);
+  CHECK(from_l3(16, {{i, 1}, {j, 1}}) == doctest::Approx(along));
+}
+
 TEST_CASE("AVX2: parts of vectors are read whole, stored by halves, and lanes one by one") {
   const hw::Profile profile = hw::load_profile("zen3");
   // 40 rows of 63 floats, eight vectors, 256 bytes apart; written as they are, or as columns
