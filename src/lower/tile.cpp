@@ -202,7 +202,8 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   p.body = Tile(context, params, variant).emit();
-  p.apart = context.plan.apart;
+  // inlined between the loops around it, a tile that goes on with sums from memory gets moves between registers in its own (GCC 12)
+  p.apart = context.plan.apart || context.plan.chunked();
   return p;
 }
 
