@@ -24,7 +24,7 @@ Body Tile::emit() {
   }
   finishing_ = true;
   if (c_.nest.has_reduction()) finish_accumulators();
-  if (chunked_)
+  if (c_.plan.chunked())
     when(
         {Int(0) - after_}, [&] { epilogue(); }, [&] { store_partial_sums(); });
   else

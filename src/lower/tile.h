@@ -42,7 +42,6 @@ class Tile {
     for (int begin : params.begin) reduced_.push_back(begin >= 0 ? Int::var(begin) : Int(0));
     for (size_t a = 0; a < params.begin.size(); ++a) {
       if (params.begin[a] < 0) continue;
-      chunked_ = true;
       before_ = before_ + Int::var(params.begin[a]);
       after_ = after_ + Int(c.nest.axes[a].extent) - Int::var(params.end[a]);
     }
@@ -87,8 +86,7 @@ class Tile {
   std::vector<Pending> pending_;
   int64_t copies_ = 1;
   bool finishing_ = false;  ///< past the loops of the reduced axes
-  bool chunked_ = false;    ///< the tile sees a chunk of the reduction at a time, and its sums wait in memory between them
-  Int before_, after_;      ///< ... 0 at the first chunk, at the last
+  Int before_, after_;      ///< of chunked reductions, whose sums wait in memory between them: 0 at the first chunk, at the last
   std::vector<Int> known_;  ///< not negative where code is emitted now: bounds of the loops and branches around it
 
   // ---- points ----

@@ -69,7 +69,7 @@ void Tile::multiply_tiles() {
     });
     for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)}); });
   };
-  if (chunked_)
+  if (c_.plan.chunked())
     when({before_ - Int(1)}, load, zero);
   else
     zero();

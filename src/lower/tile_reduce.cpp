@@ -15,7 +15,7 @@ bool Tile::integer_sum(const Statement& s) const {
 }
 
 void Tile::start_accumulators() {
-  if (chunked_)  // partial sums are added when the tile is done: until then their lines have time to come near
+  if (c_.plan.chunked())  // partial sums are added when the tile is done: until then their lines have time to come near
     when(
         {before_ - Int(1)}, [&] { for_each_partial([&](int, const Statement&, const Address& at) { effect("prefetch_l1", {at}); }); },
         [] {});
@@ -303,7 +303,7 @@ void Tile::finish_accumulators() {
         const int acc = accumulators_.at({int(i), p.number, 0});
         assign(acc, horizontal(s.reduce, integer_sum(s)), {Reg{acc}});
       }
-  if (chunked_ && c_.plan.form != AtomForm::matrix)
+  if (c_.plan.chunked() && c_.plan.form != AtomForm::matrix)
     when(
         {before_ - Int(1)}, [&] { add_partial_sums(); }, [] {});
 }
