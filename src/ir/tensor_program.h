@@ -163,6 +163,7 @@ struct Tensor {
   std::vector<Size> strides;  ///< in elements, one per dimension (row-major unless the input says otherwise)
   bool constant = false;      ///< an input that may be prepacked once
   int widens = -1;            ///< >= 0: that constant input in a wider type; it exists only where it is prepacked
+  int within = -1;            ///< >= 0: an intermediate that lies where that output will be written
 };
 
 struct Stage {

@@ -65,6 +65,8 @@ class ProgramLowering {
     place(program_.outputs, Buffer::Kind::output, program_.inputs.size());
     for (size_t t = 0; t < program_.tensors.size(); ++t)
       if (const int source = program_.tensors[t].widens; source >= 0) location_[int(t)] = location_.at(source);
+    for (size_t t = 0; t < program_.tensors.size(); ++t)
+      if (const int output = program_.tensors[t].within; output >= 0) location_[int(t)] = location_.at(output);
   }
 
   /// Behind the `taken` bytes of a warp's part of shared memory.

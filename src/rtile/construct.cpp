@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "rtile/describe.h"
+#include "rtile/in_place.h"
 #include "rtile/layout.h"
 #include "rtile/plan_fused.h"
 #include "rtile/plan_nest.h"
@@ -41,6 +42,7 @@ class NestPlanner {
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
     Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, int64_t(c.ahead_bytes)}};
+    for (double share : {c.missing, c.missing_beside_streams, c.missing_results}) k.second.push_back(int64_t(share * 1e6));
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
       k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t)});
@@ -71,7 +73,6 @@ class Constructor {
 
   /// Best first. Pre: `nests` are the program's.
   std::vector<Candidate> run(const std::vector<Nest>& nests) {
-    residence_ = residence(program_, nests, profile_, threads_);
     prepackable_ = read_once(nests);
     std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, [](const Nest&) { return false; }));
     // a GPU's products are made by whole blocks, in tiles of their own
@@ -105,7 +106,7 @@ class Constructor {
   const hw::Profile& profile_;
   NestPlanner& planned_;
   const int threads_, top_k_, breadth_;
-  Residence residence_;
+  Residence residence_;            ///< while groups are assembled
   std::vector<bool> prepackable_;  ///< PlanContext's
 
   bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
@@ -137,6 +138,7 @@ class Constructor {
 
   /// RPrograms from the best plans of each group; several when there is one group only.
   std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups) {
+    residence_ = residence(program_, groups, profile_, threads_);
     std::vector<std::vector<GroupPlan>> ranked;
     for (const Group& g : groups) {
       ranked.push_back(g.shared.empty() ? single(g) : fused(g));
@@ -205,14 +207,17 @@ class Constructor {
     const int workers = std::max(1, std::min(threads_, profile_.cores));
     c.limit_us = compute / workers / 1e3;
     c.limit_bound = "compute";
-    const size_t home = residence_.home.empty() ? 0 : size_t(residence_.home[0]);
+    std::vector<Group> groups;
+    for (const GroupPlan& g : c.program->groups) groups.push_back(g.group);
+    const Residence r = residence(program_, groups, profile_, threads_);
+    const size_t home = r.home.empty() ? 0 : size_t(r.home[0]);
     for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
       const hw::MemoryLevel& level = profile_.levels[l];
       // a cache fetches the lines that are written; past it they may stream to memory
       const bool cache = l + 1 < profile_.levels.size();
       const double ns = profile_.transfer_ns(l, read, cache ? written : 0, cache ? 0 : written, workers);
-      const double us = (l == home ? residence_.missing : 1) * ns / workers / 1e3;
-      if ((l == home || residence_.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
+      const double us = (l == home ? r.missing : 1) * ns / workers / 1e3;
+      if ((l == home || r.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
     }
   }
 };
@@ -246,6 +251,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   if (!gpu || profile.has("cp.async"))
     if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
   if (!gpu) {
+    if (const auto placed = in_place(form.program ? *form.program : program, form.nests)) add_if_fits(*placed);
     const ir::TensorProgram& given = form.program ? *form.program : program;
     if (const auto wide = widen(given, form.nests, profile)) {
       add_if_fits(*wide);

@@ -13,6 +13,9 @@ namespace {
 /// Stores at the end of a tile that drain while the next one begins; the rest of them hold it up (on Zen 4, with a store every two cycles:
 /// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41).
 constexpr double kBurst = 8;
+/// Cycles that the next row's load waits for the part of a vector that is stored before it in the same line, in place (rows of 21 and 49 on
+/// Zen 4: 23 and 16).
+constexpr double kPartInPlace = 20;
 
 class Instructions : CountedPlan {
  public:
@@ -59,6 +62,12 @@ class Instructions : CountedPlan {
 
   // ---- operands ----
 
+  /// The result takes the place of an operand, element by element (in_place.h).
+  bool in_place(const NestFacts::OperandFacts& store) const {
+    return std::any_of(facts_.operands.begin(), facts_.operands.begin() + std::ptrdiff_t(facts_.reads),
+                       [&](const NestFacts::OperandFacts& o) { return c_.program[o.tensor].within == store.tensor; });
+  }
+
   void store(size_t i) {
     const auto& o = facts_.operands[i];
     const int64_t stride = o.coef[size_t(plan_.vec)];
@@ -66,6 +75,8 @@ class Instructions : CountedPlan {
     if (stride == 0 || stride == 1 || scalar_) {
       stores_ += n, last_stores_ += o.inner ? 0 : n;
       if (stride == 1 && !scalar_) split_stores_ += n * split(i, plan_.vec), by_halves(n);
+      if (in_place(o) && nest_.axes[size_t(plan_.vec)].extent % plan_.lanes != 0)
+        border_ += kPartInPlace * n / std::ceil(double(nest_.axes[size_t(plan_.vec)].extent) / plan_.lanes);
     } else if (plan_.store_neighbours > 0 && stride == plan_.store_neighbours) {
       stores_ += n, separation(stride, n);
       split_stores_ += n * split(i, plan_.vec, plan_.store_transpose_axis);

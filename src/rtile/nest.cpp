@@ -1,6 +1,7 @@
 #include "rtile/nest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -190,6 +191,34 @@ bool merge(Nest& n, const ir::Stage& s) {
   return true;
 }
 
+std::set<int> axes_of(const ir::ExprPtr& e, const Nest& n) {
+  std::set<int> axes;
+  const auto see = [&](const Index& i) {
+    for (int a = 0; a < int(n.axes.size()); ++a)
+      if (i.uses(a) && n.axes[size_t(a)].extent > 1) axes.insert(a);
+  };
+  ir::transform(e, [&](const ExprPtr& x) -> ExprPtr {
+    if (const Access* a = std::get_if<Access>(&x->node)) std::for_each(a->index.begin(), a->index.end(), see);
+    if (const ir::IndexValue* v = std::get_if<ir::IndexValue>(&x->node)) see(v->index);
+    return nullptr;
+  });
+  return axes;
+}
+
+/// x / y as x · (1 / y) where y stays the same along an axis on which x depends: one division for all points there.
+ExprPtr by_reciprocals(const ExprPtr& e, const Nest& n) {
+  return ir::transform(e, [&](const ExprPtr& q) -> ExprPtr {
+    const ir::Binary* b = std::get_if<ir::Binary>(&q->node);
+    if (!b || b->op != ir::BinaryOp::div) return nullptr;
+    const std::set<int> of_x = axes_of(b->x, n), of_y = axes_of(b->y, n);
+    if (std::includes(of_y.begin(), of_y.end(), of_x.begin(), of_x.end())) return nullptr;
+    const ExprPtr x = by_reciprocals(b->x, n), y = by_reciprocals(b->y, n);
+    const ir::Const* c = std::get_if<ir::Const>(&y->node);
+    if (c && !std::isnormal(float(1 / c->value))) return nullptr;
+    return ir::binary(ir::BinaryOp::mul, x, c ? ir::constant(1 / c->value) : ir::binary(ir::BinaryOp::div, ir::constant(1), y));
+  });
+}
+
 }  // namespace
 
 std::vector<Nest> build_nests(const ir::TensorProgram& program) {
@@ -211,8 +240,8 @@ std::vector<Nest> build_nests(const ir::TensorProgram& program) {
               [&](const Statement& s) { ir::for_each_access(*s.value, [&](const Access& a) { any |= a.tensor == tensor; }); });
       return any;
     };
-    for (Statement& s : n.inner) s.store = read_elsewhere(s.tensor);
-    for (Statement& s : n.outer) s.store = read_elsewhere(s.tensor);
+    for (std::vector<Statement>* statements : {&n.inner, &n.outer})
+      for (Statement& s : *statements) s.store = read_elsewhere(s.tensor), s.value = by_reciprocals(s.value, n);
   }
   return nests;
 }
@@ -286,7 +315,7 @@ std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vec
     Group g{{nests.begin() + std::ptrdiff_t(first), nests.begin() + std::ptrdiff_t(last)}, std::move(shared), {}};
     for (const Nest& n : g.nests)
       n.for_each_statement([&](const Statement& s) {
-        if (!s.store || program[s.tensor].kind != ir::TensorKind::intermediate) return;
+        if (!s.store || program[s.tensor].kind != ir::TensorKind::intermediate || program[s.tensor].within >= 0) return;
         for (size_t m = 0; m < nests.size(); ++m) {
           if (m >= first && m < last) continue;
           bool outside = false;

@@ -324,6 +324,7 @@ bool Planner::streams(const NestPlan& p) const {
   if (p.tile[size_t(along)].size() % W_ != 0) return false;  // parts of lines are stored as usual
   for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
     const auto& o = facts_.operands[i];
+    if (c_.program[o.tensor].kind == ir::TensorKind::intermediate && c_.makes_beside(o.tensor)) continue;  // the next nest reads it
     if (c_.beyond_caches(o.tensor) && c_.program[o.tensor].dtype == DType::f32 && o.coef[size_t(along)] == step &&
         rows_on_lines(o, size_t(along)))
       return true;

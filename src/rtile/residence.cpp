@@ -15,15 +15,11 @@ double kept(double footprint) { return 1 / (1 + 0.6 * std::pow(footprint, 1.5));
 /// ... and of results that are not: maps over 16 to 64 MiB kept all at half a last cache, and nothing from three quarters on.
 double results_missing(double footprint) { return std::clamp(4 * (footprint - 0.5), 0.0, 1.0); }
 
-/// Of all tensors that the nests use.
-double used_bytes(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
-  std::vector<bool> used(program.tensors.size(), false);
+std::vector<bool> used_by(const std::vector<Nest>& nests, size_t tensors) {
+  std::vector<bool> used(tensors, false);
   for (const Nest& n : nests)
     for (int t : tensors_in_memory(n)) used[size_t(t)] = true;
-  double bytes = 0;
-  for (size_t t = 0; t < used.size(); ++t)
-    if (used[t]) bytes += tensor_bytes(program.tensors[t]);
-  return bytes;
+  return used;
 }
 
 size_t level_that_holds(const hw::Profile& profile, double bytes, int threads) {
@@ -45,8 +41,12 @@ double tensor_bytes(const ir::Tensor& t) {
   return n;
 }
 
-Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, int threads) {
-  const double total = used_bytes(program, nests);
+namespace {
+
+Residence of_tensors(const ir::TensorProgram& program, const std::vector<bool>& used, const hw::Profile& profile, int threads) {
+  double total = 0;
+  for (size_t t = 0; t < used.size(); ++t)
+    if (used[t] && program.tensors[t].within < 0) total += tensor_bytes(program.tensors[t]);
   const size_t home = level_that_holds(profile, total, threads);
   Residence r;
   r.home.assign(program.tensors.size(), int(home));
@@ -58,6 +58,23 @@ Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& n
     r.missing_results = results_missing(total / last_cache);
   }
   return r;
+}
+
+}  // namespace
+
+Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, int threads) {
+  return of_tensors(program, used_by(nests, program.tensors.size()), profile, threads);
+}
+
+Residence residence(const ir::TensorProgram& program, const std::vector<Group>& groups, const hw::Profile& profile, int threads) {
+  std::vector<bool> used(program.tensors.size(), false);
+  for (const Group& g : groups) {
+    std::vector<bool> here = used_by(g.nests, used.size());
+    if (!g.shared.empty())
+      for (int t : g.local) here[size_t(t)] = false;
+    for (size_t t = 0; t < used.size(); ++t) used[t] = used[t] || here[t];
+  }
+  return of_tensors(program, used, profile, threads);
 }
 
 int near_level(const hw::Profile& profile, double bytes, double share) {

@@ -15,6 +15,8 @@ struct Residence {
 };
 /// Buffers that fit a level together stay there. Pre: `nests` are the program's.
 Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, int threads);
+/// ... without those that live inside one of its groups, tile by tile.
+Residence residence(const ir::TensorProgram& program, const std::vector<Group>& groups, const hw::Profile& profile, int threads);
 
 /// The level a share of which holds what a tile works on; the rest is for what passes by.
 int near_level(const hw::Profile& profile, double bytes, double share = 0.5);

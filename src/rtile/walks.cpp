@@ -33,16 +33,20 @@ int64_t Walks::covered_by(size_t loop) const {
   return within;
 }
 
+int64_t Walks::within_tile(size_t a) const {
+  if (!reduced(a)) return plan_.tile[a].size();
+  int64_t covered = nest_.axes[a].extent;
+  for (const Loop& l : plan_.loops)
+    if (size_t(l.axis) == a) covered = std::min(covered, l.step);
+  return covered;
+}
+
 Stretch Walks::stretch(size_t i) const {
   const auto& o = facts_.operands[i];
   if (packed(i)) return {};  // panels follow one another
   // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
   std::vector<int64_t> covered(n_, 1);
-  for (size_t a = 0; a < n_; ++a) {
-    covered[a] = reduced(a) ? nest_.axes[a].extent : plan_.tile[a].size();
-    for (const Loop& l : plan_.loops)
-      if (reduced(a) && size_t(l.axis) == a) covered[a] = std::min(covered[a], l.step);
-  }
+  for (size_t a = 0; a < n_; ++a) covered[a] = within_tile(a);
   // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
   double span = 1, touched = 1;
   const double gap = double(kGapBytes / o.element_bytes);
@@ -63,8 +67,9 @@ Stretch Walks::stretch(size_t i) const {
   bool jumps = false;
   for (size_t l = plan_.loops.size(); l-- > 0 && !jumps;) {
     const size_t a = size_t(plan_.loops[l].axis);
-    if (o.coef[a] == 0) continue;
-    jumps = !follows(double(std::abs(o.coef[a]) * plan_.loops[l].step * step_unit(a)));
+    const int64_t step = plan_.loops[l].step * step_unit(a);
+    if (o.coef[a] == 0 || step >= covered_by(l)) continue;  // goes nowhere
+    jumps = !follows(double(std::abs(o.coef[a]) * step));
     if (!jumps) extend(a, covered_by(l));
   }
   const double whole = !jumps && continued(o) ? Stretch::kPanel : std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);

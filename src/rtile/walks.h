@@ -75,6 +75,8 @@ class Walks : public CountedPlan {
   bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
   /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
   int64_t covered_by(size_t loop) const;
+  /// Of an axis by one tile: of a reduced one, all or a chunk.
+  int64_t within_tile(size_t a) const;
   /// Elements of a step of 1 of a loop over the axis.
   int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
   /// Of a line that prefetchers do not ask for: stores of a tile come together, others as many as a core looks ahead.

@@ -22,14 +22,14 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
     return true;
   };
   for (size_t a : closest)
-    if (const int64_t size = plan_.tile[a].size(); !extend(a, size) && size > 1) {
+    if (const int64_t size = within_tile(a); !extend(a, size) && size > 1) {
       if (rows == 1) from_row_to_row = std::abs(o.coef[a]);
       rows *= size;
     }
   bool jumps = rows > 1;
   for (size_t l = plan_.loops.size(); l-- > 0;) {
     const size_t a = size_t(plan_.loops[l].axis);
-    if (o.coef[a] == 0) continue;
+    if (o.coef[a] == 0 || plan_.loops[l].step * step_unit(a) >= covered_by(l)) continue;
     const bool next_row = covered[a] < std::min(nest_.axes[a].extent, plan_.loops[l].step * step_unit(a));
     if (next_row || !extend(a, covered_by(l))) {
       jumps = true;
@@ -48,30 +48,35 @@ double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   if (l1.ways <= 0 || facts_.products > 0) return 0;
   const int64_t way = l1.capacity_bytes / l1.ways;
-  int64_t apart = way, piece = o.element_bytes;
-  double between = 1;  // rows from one piece of a row to the next
-  const auto across = [&](size_t a) { return std::abs(o.coef[a]) * o.element_bytes >= l1.line_bytes; };
-  for (size_t a = 0; a < n_; ++a) {
-    if (o.coef[a] == 0 || nest_.axes[a].extent == 1) continue;
-    if (across(a))
-      between *= double(plan_.tile[a].size()), apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
-    else
-      piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
-  }
+  const auto across = [&](const NestFacts::OperandFacts& x, size_t a) { return std::abs(x.coef[a]) * x.element_bytes >= l1.line_bytes; };
+  size_t inside = plan_.loops.size();  // loops from here on are passed between one piece of a row and the next
   bool goes_on = false;
-  for (size_t l = plan_.loops.size(); l-- > 0 && !goes_on;) {
-    const size_t a = size_t(plan_.loops[l].axis);
-    if (o.coef[a] == 0) continue;
-    const int64_t covered = covered_by(l), step = plan_.loops[l].step * step_unit(a);
-    if (across(a))
-      between *= double(ceil_div(covered, step));
-    else
-      goes_on = covered > step;
+  while (inside > 0 && !goes_on) {
+    const size_t a = size_t(plan_.loops[--inside].axis);
+    goes_on = o.coef[a] != 0 && !across(o, a) && covered_by(inside) > plan_.loops[inside].step * step_unit(a);
   }
   if (!goes_on) return 0;
-  const double sets = double(std::min(way / l1.line_bytes, way / apart)), ways = double(l1.ways);
-  const double lost = std::clamp((between / sets - ways) / (ways / 2), 0.0, 1.0);
-  const double in_turn = std::clamp((kUnderWay / sets - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
+  int64_t piece = o.element_bytes;
+  for (size_t a = 0; a < n_; ++a)
+    if (o.coef[a] != 0 && !across(o, a)) piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
+  const auto sets_of = [&](const NestFacts::OperandFacts& x) {
+    int64_t apart = way;
+    for (size_t a = 0; a < n_; ++a)
+      if (x.coef[a] != 0 && nest_.axes[a].extent > 1 && across(x, a)) apart = std::gcd(apart, std::abs(x.coef[a]) * x.element_bytes);
+    return double(std::min(way / l1.line_bytes, way / apart));
+  };
+  double in_set = 0;  // lines that come between the two pieces
+  for (const NestFacts::OperandFacts& x : facts_.operands) {
+    double rows = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (across(x, a)) rows *= double(plan_.tile[a].size());
+    for (size_t l = inside + 1; l < plan_.loops.size(); ++l)
+      if (const size_t a = size_t(plan_.loops[l].axis); across(x, a))
+        rows *= double(ceil_div(covered_by(l), plan_.loops[l].step * step_unit(a)));
+    in_set += rows / sets_of(x);
+  }
+  const double ways = double(l1.ways), lost = std::clamp((in_set - ways) / (ways / 2), 0.0, 1.0);
+  const double in_turn = std::clamp((kUnderWay / sets_of(o) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
   const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
   return cached * lost * in_turn / double(ceil_div(piece, l1.line_bytes));
 }

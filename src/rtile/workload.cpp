@@ -26,6 +26,7 @@ class Counter : CountedPlan {
     for (const Operand& o : plan_.operands)
       if (o.placement == Placement::box) ++w_.regions;
     copies();
+    other_tiles();
     if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
     return std::move(w_);
@@ -53,6 +54,16 @@ class Counter : CountedPlan {
         if (rows && piece > 0)
           w_.call_overheads += bytes / c_.profile.levels[0].line_bytes * std::min(1.0, kWrittenAhead / piece) * kMovedNs;
       }
+  }
+
+  /// Tiles of other sizes are copies of the code, which come from the second cache each time that the nest begins.
+  void other_tiles() {
+    constexpr double kCopy = 60;  // cycles
+    if (gpu()) return;
+    double sizes = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (!reduced(a) && plan_.tile[a].ragged()) sizes *= 2;
+    w_.call_overheads += (sizes - 1) * kCopy / c_.profile.ghz;
   }
 
   /// Padded copies made before the nest, row by row: where it comes from, which parts of it are inside; then whole vectors.

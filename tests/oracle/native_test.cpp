@@ -97,12 +97,36 @@ TEST_CASE("plans that copy an operand into another layout first") {
   KernelBatch batch;
   for (size_t i = 0; i < problems().size(); ++i)
     for (const rtile::Candidate& c : rtile::construct(*problems()[i].program, profile, {1 + int(i % 3), 60})) {
-      if (!c.program->extended) continue;
+      const auto copies = [](const rtile::GroupPlan& g) { return g.group.nests.front().copies; };
+      if (std::none_of(c.program->groups.begin(), c.program->groups.end(), copies)) continue;
       batch.add(problems()[i], profile, c, "copying");
       break;
     }
   CHECK(batch.size() >= 5);
   check(batch, {"g++", {"-O1"}, {}, 2});
+}
+
+TEST_CASE("exponentials in the place of the results that they become") {
+  for (const char* name : {"haswell_avx2", "zen4"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* shape : {"[37, 75]", "[5, 1001]", "[3, 7, 33]", "[1, 5000]", "[130, 16]", "[64, 3]"})
+      add_preset(programs, "softmax", "f32", std::string("\"shape\": ") + shape);
+    const std::vector<Problem> softmaxes = test::make_problems(programs);
+    KernelBatch batch;
+    for (size_t i = 0; i < softmaxes.size(); ++i) {
+      int taken = 0;
+      for (const rtile::Candidate& c : rtile::construct(*softmaxes[i].program, profile, {1 + int(i % 3), 60})) {
+        const auto& tensors = c.program->planned(*softmaxes[i].program).tensors;
+        if (std::none_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.within >= 0; })) continue;
+        batch.add(softmaxes[i], profile, c, "in place");
+        if (++taken == 3) break;
+      }
+    }
+    CHECK(batch.size() >= 12);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
 }
 
 TEST_CASE("reductions of rows, a few at a time from end to end") {
