@@ -75,11 +75,18 @@ std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t 
   body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, count) + Int(count), Int(tasks)}});
   return {Int::var(first), Int::var(last)};
 }
+/// Loads wait for earlier stores that are under way to the same place of another page, so buffers that are walked together, with each other
+/// or with tensors, which often begin where a page or one of its first lines does, begin half a page apart (exponentials into a buffer 64
+/// bytes behind their arguments', modulo a page, 13.6 µs, 0 or 2048 behind 7.8; Zen 4).
 int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
-  const int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0);
-  const int64_t at = program.workspace_bytes;
+  constexpr int64_t kPage = 4096;
+  int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0), at = program.workspace_bytes;
+  if (bytes >= kPage) {
+    bytes = round_up(bytes, kPage), at += floor_mod((half_page_ ? kPage / 2 : 0) - at, kPage);
+    half_page_ = !half_page_;
+  }
   program.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, at, tasks > 1 ? bytes : 0, byte_wide});
-  program.workspace_bytes += bytes * std::max<int64_t>(1, tasks);
+  program.workspace_bytes = at + bytes * std::max<int64_t>(1, tasks);
   return int(program.buffers.size()) - 1;
 }
 

@@ -54,6 +54,9 @@ class Builder {
   std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
   /// A buffer behind what the workspace has so far: one, or one for each of several tasks.
   int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks = 1, bool byte_wide = false);
+
+ private:
+  bool half_page_ = true;  ///< where the next large buffer begins
 };
 
 /// A number that counts through the places of several axes, taken apart by integer lets, the outermost axis first.
