@@ -18,9 +18,10 @@ constexpr double kUnderWay = 4096;     ///< bytes that memory still delivers or 
 constexpr double kBufferShare = 0.25;  ///< of the second cache, for buffers that others stream past
 
 /// Bytes that are asked for ahead at least: the last nest of a tile asks for all lines of the next in one go, so that memory's latency is
-/// not all that they wait for (layer norms on Zen 4, rows of 4 KiB: 1.02 ms a row ahead, 0.78 four rows ahead; softmaxes of 1600 bytes 3.4
-/// and 2.6).
-constexpr int64_t kSoonest = 16384;
+/// not all that they wait for. Of results that are streamed (layer norms on Zen 4, rows of 4 KiB: 1.02 ms a row ahead, 0.72 two rows, 0.78
+/// four; of 2 KiB by four rows, 8 KiB ahead 2.33, 16 KiB 2.07), and of others, whose lines come from memory, too (softmaxes of 1600 bytes:
+/// 2.6 ms a row ahead, 2.2 two rows; of 4000 bytes 1.4 a row ahead, 1.9 two).
+constexpr int64_t kBesideStreams = 16384, kBesideLines = 3072;
 
 /// Of all tensors that a nest uses, what one tile of the shared axes (the nest's `axes`) does; of those that it only writes, a share.
 double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std::vector<int>& axes, const std::vector<Blocking>& shared,
@@ -173,7 +174,8 @@ class FusedPlanner {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
         p.operands.change(i, [&](Operand& o) {
-          const int64_t row = stride_along(nest, o.access, axis), soonest = kSoonest / size_of(c_.program[x.tensor].dtype);
+          const int64_t row = stride_along(nest, o.access, axis),
+                        soonest = (p.stream ? kBesideStreams : kBesideLines) / size_of(c_.program[x.tensor].dtype);
           o.ahead = round_up(std::max(rows * row, soonest), rows * row);
         });
   }

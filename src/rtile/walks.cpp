@@ -97,8 +97,28 @@ double Walks::slow_rows(size_t i) const {
   return std::clamp(kRow * (rows - kFew), 0.0, kSkipping) * std::min(1.0, kShort / bytes);
 }
 
+double Walks::column_bytes(size_t i) const {
+  const auto& o = facts_.operands[i];
+  const double line = double(c_.profile.levels[0].line_bytes);
+  const auto across = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes >= line; };
+  std::vector<int64_t> places(n_, 1);  // covered from one piece to its neighbour
+  for (size_t a = 0; a < n_; ++a)
+    if (!reduced(a) && across(a)) places[a] = plan_.tile[a].size();
+  for (size_t l = plan_.loops.size(); l-- > 0;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (o.coef[a] == 0 || reduced(a)) continue;
+    if (across(a))
+      places[a] = covered_by(l);
+    else if (covered_by(l) > plan_.loops[l].step * step_unit(a))
+      break;
+  }
+  double lines = 1;
+  for (const int64_t n : places) lines *= double(n);
+  return lines * line;
+}
+
 double Walks::in_pieces(size_t i) const {
-  constexpr double kShort = 1024, kOfShort = 0.3, kOfColumns = 0.6;  // bytes; what pieces of one line take beside
+  constexpr double kShort = 1024, kOfShort = 0.3, kNear = 0.6, kFar = 0.75;  // bytes; what pieces of one line take beside
   const auto& o = facts_.operands[i];
   if (o.is_store || packed(i)) return 1;
   int walked = -1;  // innermost
@@ -120,7 +140,12 @@ double Walks::in_pieces(size_t i) const {
   }
   piece = std::max(line, piece);
   if (piece >= row) return 1;
-  if (step(size_t(walked)) > 2 * line) return 1 + kOfColumns * std::sqrt(line / piece);
+  if (step(size_t(walked)) > 2 * line) {
+    // a line's neighbour comes with it, and the results take as much
+    const double near_bytes = 4 * column_bytes(i);
+    const double far = std::clamp(std::log2(near_bytes / double(c_.profile.levels[1].capacity_bytes)) / 2, 0.0, 1.0);
+    return 1 + (kNear + (kFar - kNear) * far) * std::sqrt(line / piece);
+  }
   return by_turns && row < kShort ? 1 + kOfShort * (line / piece) * (line / piece) : 1;
 }
 

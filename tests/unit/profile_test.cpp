@@ -166,7 +166,7 @@ TEST_CASE("differences are one line a figure, equal sizes in other units none") 
   json ports = json::parse(*shipped_profile_text("zen4"));
   ports["cycles"]["add"].erase("own_ports");
   CHECK(diff_profiles(load_profile("zen4"), parse_profile(ports.dump(), "ports")) ==
-        std::vector<std::string>{"cycles.add: 1 cycles on ports of its own → 1 cycles"});
+        std::vector<std::string>{"cycles.add: 1 cycles on ports of its own, latency 3 → 1 cycles, latency 3"});
   json chain = json::parse(*shipped_profile_text("zen3"));
   chain["cycles"]["max"]["latency"] = 2;
   const Profile slower = parse_profile(chain.dump(), "chain");
