@@ -147,6 +147,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
   std::snprintf(line, sizeof line, "predicted %.4g us, bound by %s; the machine's limit for this work is %.4g us (%s)", estimate.us,
                 estimate.bound.c_str(), limit_us, limit_bound.c_str());
   o << line << "\n";
+  for (const ir::Tensor& t : program.tensors)
+    if (t.within >= 0) o << t.name << " in the place of " << program[t.within].name << "\n";
   for (const GroupPlan& g : plan.groups) {
     if (!g.shared.empty()) {
       o << "fused over";

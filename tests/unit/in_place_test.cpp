@@ -75,6 +75,7 @@ TEST_CASE("plans in place compute each element from what was written before") {
       for (const rtile::Candidate& c : rtile::construct(program, hw::load_profile(name), {threads, 100})) {
         const auto& tensors = c.program->planned(program).tensors;
         if (std::none_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.within >= 0; })) continue;
+        CHECK(c.explanation.find(" in the place of out\n") != std::string::npos);
         const lower::LoopProgram loops = lower::lower(program, *c.program);
         for (const auto& b : loops.buffers) CHECK(b.name != "E");
         const lower::Simulation s = lower::simulate(loops, int64_t{1} << 26);
