@@ -64,9 +64,8 @@ class ProgramLowering {
     place(program_.inputs, Buffer::Kind::input, 0);
     place(program_.outputs, Buffer::Kind::output, program_.inputs.size());
     for (size_t t = 0; t < program_.tensors.size(); ++t)
-      if (const int source = program_.tensors[t].widens; source >= 0) location_[int(t)] = location_.at(source);
-    for (size_t t = 0; t < program_.tensors.size(); ++t)
-      if (const int output = program_.tensors[t].within; output >= 0) location_[int(t)] = location_.at(output);
+      for (const int other : {program_.tensors[t].widens, program_.tensors[t].within})
+        if (other >= 0) location_[int(t)] = location_.at(other);
   }
 
   /// Behind the `taken` bytes of a warp's part of shared memory.

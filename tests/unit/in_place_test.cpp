@@ -15,9 +15,9 @@ using namespace rgen;
 namespace {
 
 /// The names of those that have a place, each with its output's.
-std::string placed(const std::string& compute, const std::string& outputs = R"--("Y")--", const std::string& rest = "") {
-  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": [40, 30]}}, "outputs": [)--" + outputs + "]" + rest +
-                                                      R"--(, "compute": [)--" + compute + "]}");
+std::string placed(const std::string& compute, const std::string& outputs = R"--("Y")--") {
+  const ir::TensorProgram program =
+      ir::parse_program(R"--({"inputs": {"X": {"shape": [40, 30]}}, "outputs": [)--" + outputs + R"--(], "compute": [)--" + compute + "]}");
   const auto r = rtile::in_place(program, rtile::build_nests(program));
   std::string found;
   if (!r) return found;
@@ -77,7 +77,7 @@ TEST_CASE("plans in place compute each element from what was written before") {
         if (std::none_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.within >= 0; })) continue;
         CHECK(c.explanation.find(" in the place of out\n") != std::string::npos);
         const lower::LoopProgram loops = lower::lower(program, *c.program);
-        for (const auto& b : loops.buffers) CHECK(b.name != "E");
+        for (const auto& b : loops.buffers) CHECK(b.name != "e");
         const lower::Simulation s = lower::simulate(loops, int64_t{1} << 26);
         CHECK(s.complete);
         for (const std::string& v : s.violations) FAIL_CHECK(v);
