@@ -6,13 +6,6 @@ namespace rgen::rtile {
 
 namespace {
 
-bool reads(const Nest& nest, int tensor) {
-  bool any = false;
-  nest.for_each_statement(
-      [&](const Statement& s) { ir::for_each_access(*s.value, [&](const ir::Access& a) { any |= a.tensor == tensor; }); });
-  return any;
-}
-
 /// The nest reads the tensor where the statement writes, and nowhere else.
 bool read_where_written(const Nest& nest, const Statement& s, int tensor) {
   bool same = true;

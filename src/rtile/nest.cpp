@@ -233,17 +233,19 @@ std::vector<Nest> build_nests(const ir::TensorProgram& program) {
   }
   for (Nest& n : nests) {
     const auto read_elsewhere = [&](int tensor) {
-      bool any = program[tensor].kind == ir::TensorKind::output;
-      for (const Nest& m : nests)
-        if (&m != &n)
-          m.for_each_statement(
-              [&](const Statement& s) { ir::for_each_access(*s.value, [&](const Access& a) { any |= a.tensor == tensor; }); });
-      return any;
+      return program[tensor].kind == ir::TensorKind::output ||
+             std::any_of(nests.begin(), nests.end(), [&](const Nest& m) { return &m != &n && reads(m, tensor); });
     };
     for (std::vector<Statement>* statements : {&n.inner, &n.outer})
       for (Statement& s : *statements) s.store = read_elsewhere(s.tensor), s.value = by_reciprocals(s.value, n);
   }
   return nests;
+}
+
+bool reads(const Nest& nest, int tensor) {
+  bool any = false;
+  nest.for_each_statement([&](const Statement& s) { ir::for_each_access(*s.value, [&](const Access& a) { any |= a.tensor == tensor; }); });
+  return any;
 }
 
 std::vector<int> tensors_in_memory(const Nest& nest) {
@@ -317,11 +319,7 @@ std::vector<Group> build_groups(const ir::TensorProgram& program, const std::vec
       n.for_each_statement([&](const Statement& s) {
         if (!s.store || program[s.tensor].kind != ir::TensorKind::intermediate || program[s.tensor].within >= 0) return;
         for (size_t m = 0; m < nests.size(); ++m) {
-          if (m >= first && m < last) continue;
-          bool outside = false;
-          nests[m].for_each_statement(
-              [&](const Statement& o) { ir::for_each_access(*o.value, [&](const Access& a) { outside |= a.tensor == s.tensor; }); });
-          if (outside) return;
+          if ((m < first || m >= last) && reads(nests[m], s.tensor)) return;
         }
         g.local.push_back(s.tensor);
       });

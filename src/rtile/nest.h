@@ -49,6 +49,8 @@ struct Nest {
 
 /// Tensors that the nest reads from memory or writes to it, each once: not what it makes for itself, in registers.
 std::vector<int> tensors_in_memory(const Nest& nest);
+/// Does a statement of the nest read the tensor?
+bool reads(const Nest& nest, int tensor);
 
 /// A program's nests in another form, which needs more tensors than it has itself.
 struct Rewritten {
