@@ -13,6 +13,7 @@
 #include "rtile/plan_rows.h"
 #include "rtile/relayout.h"
 #include "rtile/residence.h"
+#include "rtile/rows_apart.h"
 #include "rtile/rprogram.h"
 #include "rtile/split.h"
 #include "rtile/widen.h"
@@ -47,7 +48,7 @@ class NestPlanner {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
       k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
     };
-    for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full});
+    for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full, a.apart});
     k.second.insert(k.second.end(), keep.begin(), keep.end());
     nest.for_each_statement([&](const Statement& s) {
       k.first.push_back(s.value.get());
@@ -251,8 +252,10 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   if (!gpu || profile.has("cp.async"))
     if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
   if (!gpu) {
-    if (const auto placed = in_place(form.program ? *form.program : program, form.nests)) add_if_fits(*placed);
     const ir::TensorProgram& given = form.program ? *form.program : program;
+    if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);
+    const int threads = options.threads > 0 ? options.threads : profile.cores;
+    if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) add_if_fits(*apart);
     if (const auto wide = widen(given, form.nests, profile)) {
       add_if_fits(*wide);
       const std::vector<ir::Tensor>& tensors = wide->program->tensors;

@@ -150,6 +150,9 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
   for (const ir::Tensor& t : program.tensors)
     if (t.within >= 0) o << t.name << " in the place of " << program[t.within].name << "\n";
   for (const GroupPlan& g : plan.groups) {
+    for (const Nest& n : g.group.nests)
+      for (const NestAxis& a : n.axes)
+        if (a.apart) o << "rows from " << a.extent << " parts of the tensor by turns (" << a.name << ")\n";
     if (!g.shared.empty()) {
       o << "fused over";
       for (size_t k = 0; k < g.shared.size(); ++k)

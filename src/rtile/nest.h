@@ -17,7 +17,8 @@ struct NestAxis {
   std::string name;
   int64_t extent = 1;
   bool reduced = false;
-  int64_t full = 0;  ///< of a tile of a shared axis: the whole axis' extent (0: extent is all)
+  bool apart = false;  ///< over parts of the rows (rows_apart.h): not fused with theirs again
+  int64_t full = 0;    ///< of a tile of a shared axis: the whole axis' extent (0: extent is all)
 };
 
 /// tensor[index] = value, or reduce(value) over the nest's reduced axes. Indices are functions of the nest's axes.

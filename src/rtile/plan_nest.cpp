@@ -73,16 +73,16 @@ std::vector<NestPlan> Planner::run() {
   const auto by_walk = [&](const Scored& t) { return streams(t.plan) || sums_rows(t.plan); };
   const int more = gpu() ? 2 : !contraction_ && std::any_of(tiles_.begin(), tiles_.end(), by_walk) ? 3 : 1;
   const size_t most = size_t((more * c_.register_tiles + (c_.threads > 1 ? kEven : 0)) * c_.breadth);
-  // padded copies change what loops can do, so some tiles with and without go on
-  size_t taken[2] = {0, 0};
-  double fastest[2] = {0, 0};
+  // padded copies change what loops can do, and so do operands that loops bring near, so some tiles with and without go on
+  size_t taken[4] = {0, 0, 0, 0}, all = 0;
+  double fastest[4] = {0, 0, 0, 0};
   std::vector<bool> done;
   for (const Scored& t : tiles_) {
     done.push_back(false);
-    const bool copied = copies(t.plan);
-    if (taken[copied] == 0) fastest[copied] = t.us;
-    if (t.us > fastest[copied] * limit() || (taken[0] + taken[1] >= most && taken[copied] >= (most + 1) / 2)) continue;
-    ++taken[copied];
+    const size_t kind = size_t(copies(t.plan)) + 2 * size_t(t.near);
+    if (taken[kind] == 0) fastest[kind] = t.us;
+    if (t.us > fastest[kind] * limit() || (all >= most && taken[kind] >= (most + 1) / 2)) continue;
+    ++taken[kind], ++all;
     done.back() = true;
     enumerate_loops(t.plan);
   }

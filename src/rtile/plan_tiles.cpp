@@ -133,8 +133,9 @@ void Planner::score(NestPlan p) {
         if (order != outputs_) us = std::min(us, timed(order));
   }
   p.loops.clear();
-  fastest_ = std::min(fastest_, us);
-  if (us <= fastest_ * limit()) tiles_.push_back({std::move(p), us, start_});
+  const bool near = !gpu() && alone_.near;
+  fastest_[near] = std::min(fastest_[near], us);
+  if (us <= fastest_[near] * limit()) tiles_.push_back({std::move(p), us, start_, near});
 }
 
 double Planner::step_bytes(const NestPlan& p) const {

@@ -24,6 +24,7 @@ class Planner {
     NestPlan plan;
     double us;
     size_t start;  ///< whose it is
+    bool near;     ///< timed without memory, as are those that loops will bring their operands near for: not comparable with others
   };
 
   /// The choices before any tile: vector axis, form, placement of operands, transposes.
@@ -49,7 +50,7 @@ class Planner {
   double share_of_time(size_t operand) const;
   static constexpr double kNoticed = 0.15;
   PlanContext alone_;  ///< one worker, everything in the nearest cache
-  double fastest_ = std::numeric_limits<double>::infinity();
+  double fastest_[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};  ///< not near, near
   size_t start_ = 0;  ///< of the tiles that are enumerated
   std::vector<Scored> tiles_;
   std::vector<NestPlan> plans_;

@@ -98,7 +98,7 @@ std::optional<std::pair<int, int>> find_fusion(const ir::TensorProgram& program,
   const std::vector<int64_t> extents = n.extents();
   for (int a = 0; a < count; ++a)
     for (int b = 0; b < count; ++b) {
-      if (a == b || n.axes[size_t(a)].reduced != n.axes[size_t(b)].reduced) continue;
+      if (a == b || n.axes[size_t(a)].reduced != n.axes[size_t(b)].reduced || n.axes[size_t(a)].apart || n.axes[size_t(b)].apart) continue;
       if (std::count(keep.begin(), keep.end(), a) || std::count(keep.begin(), keep.end(), b)) continue;
       const int64_t extent = n.axes[size_t(b)].extent;
       bool ok = true;

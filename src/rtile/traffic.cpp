@@ -97,16 +97,22 @@ class Traffic : Walks {
       const std::vector<int64_t> lines = body_lines(i);
       s.conflicts = conflict_bytes(lines);
       if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
-      s.side_by_side = facts_.products == 0 && apart(body_lines(i, false));
-      if (s.side_by_side && c_.missing == 1 && !leaves(i, 1))
+      const bool by_turns = facts_.products == 0 && apart(body_lines(i, false));
+      s.side_by_side = by_turns && !reduced(size_t(plan_.vec));
+      if (by_turns && c_.missing == 1 && !leaves(i, 1))
         s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
     }
     unprefetched_ = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
     const hw::MemoryLevel& memory = c_.profile.levels.back();
     double rows = 0;
+    bool go_on = false;
     for (size_t i = 0; i < facts_.reads; ++i)
-      if (leaves(i, c_.profile.levels.size() - 2)) rows += plan_.operands[i].by_vectors ? axes_[size_t(plan_.vec)].mean : streams_[i].turns;
+      if (leaves(i, c_.profile.levels.size() - 2)) {
+        rows += plan_.operands[i].by_vectors ? axes_[size_t(plan_.vec)].mean : streams_[i].turns;
+        go_on |= streams_[i].go_on;
+      }
     turns_ = memory.by_turns(rows, workers());
+    if (go_on) turns_ = std::min(turns_, kGoingOn * memory.by_turns(1, workers()));
   }
 
   /// The outermost depth at which all that is touched fits a level.
@@ -298,6 +304,10 @@ class Traffic : Walks {
   /// What reads of several rows by turns from memory take, against those of one row after the other (rows of 16 KiB in large pages on Zen
   /// 4: 31 GB/s, and by 2, 4 and 8 rows 22, 25 and 26).
   static constexpr double kReadTurns = 1.2;
+
+  /// ... and against one row after the other where the rows are parts of a tensor apart (rows_apart.h): 0.7 to 0.85 in pages of 4 KiB, 0.83
+  /// to 1.1 in large ones, and no plan knows its caller's pages.
+  static constexpr double kGoingOn = 0.9;
 
   /// Bytes a cycle that the second cache delivers of several rows by turns: 119 against 180 to 235 GB/s of one row after the other on Zen
   /// 5; on Zen 4, whose second cache delivers half as much, all. Products hide it, and so does what memory delivers ahead of its use.

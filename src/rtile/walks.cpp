@@ -46,7 +46,9 @@ Stretch Walks::stretch(size_t i) const {
   if (packed(i)) return {};  // panels follow one another
   // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
   std::vector<int64_t> covered(n_, 1);
-  for (size_t a = 0; a < n_; ++a) covered[a] = within_tile(a);
+  const size_t vec = size_t(plan_.vec);
+  const bool sums = reduced(vec);  // rows of a tile by turns, so many vectors of each
+  for (size_t a = 0; a < n_; ++a) covered[a] = sums && a == vec ? axes_[a].unroll * plan_.tile[a].unit : within_tile(a);
   // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
   double span = 1, touched = 1;
   const double gap = double(kGapBytes / o.element_bytes);
@@ -63,7 +65,8 @@ Stretch Walks::stretch(size_t i) const {
   for (size_t a = 0; a < n_; ++a)
     if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
   const double piece = touched * o.element_bytes, turn = std::max(64.0, piece);
-  if (rows > kFollowed) return {turn, slow_share(turn), 1, piece};
+  if (rows > kFollowed) return {turn, slow_share(turn), 1, false, piece};
+  if (sums) extend(vec, within_tile(vec));
   bool jumps = false;
   for (size_t l = plan_.loops.size(); l-- > 0 && !jumps;) {
     const size_t a = size_t(plan_.loops[l].axis);
@@ -80,7 +83,9 @@ Stretch Walks::stretch(size_t i) const {
     if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
   const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
   const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
-  return {whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, rows > 1 ? piece : whole};
+  Stretch s{whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, false, rows > 1 ? piece : whole};
+  if (sums && rows > 1) s.bytes = Stretch::kPanel, s.go_on = !jumps;  // what one row's end waits for, the others' lines hide
+  return s;
 }
 
 double Walks::slow_rows(size_t i) const {

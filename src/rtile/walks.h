@@ -11,6 +11,7 @@ struct Stretch {
   double bytes = kPanel;                      ///< touched before a jump
   double slow = 0;                            ///< what is added to their time where they come from memory, 1 at half the rate
   double turns = 1;                           ///< rows that are walked by turns
+  bool go_on = false;                         ///< ... each of them through all of the tensor's rows or a part of them (rows_apart.h)
   double piece = kPanel;                      ///< bytes of one before the next one's turn, or before a jump
 };
 

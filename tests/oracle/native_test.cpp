@@ -129,6 +129,30 @@ TEST_CASE("exponentials in the place of the results that they become") {
   }
 }
 
+TEST_CASE("rows from parts of a tensor by turns") {
+  for (const char* name : {"haswell_avx2", "zen4"}) {
+    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
+    if (!runs_here(profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* op : {"reduce_sum", "reduce_max", "reduce_mean"})
+      for (const char* shape : {"[36, 75], \"axis\": 1", "[5, 1001], \"axis\": 1", "[14, 7, 33], \"axis\": 2", "[130, 49], \"axis\": 1"})
+        add_preset(programs, op, "f32", std::string("\"shape\": ") + shape);
+    add_preset(programs, "reduce_sum", "bf16", "\"shape\": [39, 301], \"axis\": 1");
+    const std::vector<Problem> sums = test::make_problems(programs);
+    KernelBatch batch;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      int taken = 0;
+      for (const rtile::Candidate& c : rtile::construct(*sums[i].program, profile, {1 + int(i % 3), 60})) {
+        if (c.explanation.find("parts of the tensor by turns") == std::string::npos) continue;
+        batch.add(sums[i], profile, c, "parts");
+        if (++taken == 3) break;
+      }
+    }
+    CHECK(batch.size() >= 30);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("reductions of rows, a few at a time from end to end") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;
@@ -402,9 +426,9 @@ TEST_CASE("products of two activations: one of them packed in groups at every ca
 }
 
 TEST_CASE("packed vectors apart, for a memory that delivers rows by turns faster") {
-  for (hw::Profile profile : {flipping_profile(), hw::load_profile("zen3"), hw::load_profile("zen4")}) {
-    if (!runs_here(profile)) continue;
-    for (size_t l = 0; l + 1 < profile.levels.size(); ++l) profile.levels[l].capacity_bytes = int64_t{4096} << l;
+  for (const hw::Profile& machine : {flipping_profile(), hw::load_profile("zen3"), hw::load_profile("zen4")}) {
+    if (!runs_here(machine)) continue;
+    hw::Profile profile = test::with_tiny_caches(machine);
     hw::MemoryLevel& memory = profile.levels.back();
     memory.rows = memory.row = memory.read;
     for (hw::SharedBandwidth& b : memory.row) b.gbs /= 2;

@@ -51,6 +51,11 @@ hw::Profile portable_profile() {
   return p;
 }
 
+hw::Profile with_tiny_caches(hw::Profile profile) {
+  for (size_t l = 0; l + 1 < profile.levels.size(); ++l) profile.levels[l].capacity_bytes = int64_t{4096} << l;
+  return profile;
+}
+
 hw::Profile random_profile(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return random() % n; };

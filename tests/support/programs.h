@@ -18,6 +18,8 @@ std::vector<ProgramPtr> example_programs(const std::string& source_dir);
 
 /// A machine without a vector unit that the emitter knows: 128-bit vectors in portable C++.
 hw::Profile portable_profile();
+/// The profile with caches of 4, 8 and 16 KiB, so that small tensors are in memory.
+hw::Profile with_tiny_caches(hw::Profile profile);
 /// A shipped CPU profile with its capacities, widths of memory, registers and rates varied at random. Same seed, same profile.
 hw::Profile random_profile(uint32_t seed);
 
