@@ -11,7 +11,7 @@ namespace rgen::rtile {
 namespace {
 
 /// Parts of the rows, the first that divides them: four streams are the fastest, two faster than one, eight slower than four.
-constexpr int64_t kParts[] = {4, 3, 5, 2, 7};
+constexpr int64_t kParts[] = {4, 5, 3, 2};
 
 class RowsApart {
  public:
