@@ -160,10 +160,11 @@ struct Tensor {
   std::vector<Size> shape;  ///< extents, outermost first; empty = scalar
   DType dtype = DType::f32;
   TensorKind kind = TensorKind::intermediate;
-  std::vector<Size> strides;  ///< in elements, one per dimension (row-major unless the input says otherwise)
-  bool constant = false;      ///< an input that may be prepacked once
-  int widens = -1;            ///< >= 0: that constant input in a wider type; it exists only where it is prepacked
-  int within = -1;            ///< >= 0: an intermediate that lies where that output will be written
+  std::vector<Size> strides;     ///< in elements, one per dimension (row-major unless the input says otherwise)
+  bool constant = false;         ///< an input that may be prepacked once
+  int widens = -1;               ///< >= 0: that constant input in a wider type, or another view; it exists only where it is prepacked
+  std::vector<Index> view = {};  ///< ... of which element, as functions of this tensor's dimensions; empty: the same
+  int within = -1;               ///< >= 0: an intermediate that lies where that output will be written
 };
 
 struct Stage {

@@ -118,6 +118,10 @@ class Packing {
       const Int g = w.loops.loop("g", group);
       w.src = w.src + g * to_.stride(a), w.dst = w.dst + g, r = r + g;
     }
+    for (size_t d = 0; d < to_.index.size(); ++d)
+      for (const ir::Index::Floor& f : to_.index[d].floors)
+        if (f.inner.uses(a))
+          w.src = w.src + b_.quotient(w.loops.body(), "q", w.first[size_t(a)] + r, f.divisor) * (f.coef * to_.source.strides[d]);
     if (to_.extent(a) % within || (k && within % k_step)) w.inside.push_back(Int(to_.extent(a) - 1) - w.first[size_t(a)] - r);
   }
 

@@ -7,13 +7,20 @@ namespace rgen::lower {
 
 using rtile::AtomForm;
 
+static std::vector<ir::Index> index_in_given(const ir::Tensor& tensor, const ir::Access& access) {
+  std::vector<ir::Index> index;
+  for (const ir::Index& i : tensor.view) index.push_back(ir::substitute(i, access.index));
+  return tensor.view.empty() ? access.index : index;
+}
+
 PackedLayout::PackedLayout(const NestContext& c, int operand)
     : plan(c.plan),
       axes(c.nest.axes),
       access(plan.operands[size_t(operand)].access),
       tensor(c.program[access.tensor]),
       source(c.location.at(access.tensor)),
-      given(rtile::linearise(access.index, source.strides, int(axes.size()))),
+      index(index_in_given(tensor, access)),
+      given(rtile::linearise(index, source.strides, int(axes.size()))),
       grouped(plan.interleaved() && operand == plan.operand_b),
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->producers() == 0))),
       corrected(grouped && plan.offset_a) {

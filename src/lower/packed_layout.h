@@ -15,7 +15,8 @@ struct PackedLayout {
   const ir::Access& access;
   const ir::Tensor& tensor;
   const Location& source;
-  const rtile::Linear given;  ///< place in the tensor
+  const std::vector<ir::Index> index;  ///< in the tensor that the caller gives (ir::Tensor::view)
+  const rtile::Linear given;           ///< place in it, but for the floors of the index
 
   bool grouped;    ///< the operand whose neighbours along k one instruction multiplies
   bool fragments;  ///< ... in the order of a warp's fragments

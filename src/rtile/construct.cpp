@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "rtile/describe.h"
 #include "rtile/in_place.h"
+#include "rtile/join_reduced.h"
 #include "rtile/layout.h"
 #include "rtile/plan_fused.h"
 #include "rtile/plan_nest.h"
@@ -256,6 +257,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);
     const int threads = options.threads > 0 ? options.threads : profile.cores;
     if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) add_if_fits(*apart);
+    if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
     if (const auto wide = widen(given, form.nests, profile)) {
       add_if_fits(*wide);
       const std::vector<ir::Tensor>& tensors = wide->program->tensors;

@@ -104,7 +104,7 @@ std::optional<std::pair<int, int>> find_fusion(const ir::TensorProgram& program,
       bool ok = true;
       const auto check = [&](int tensor, const std::vector<Index>& index, bool guarded) {
         for (const Index& i : index)
-          if (i.uses(a) || i.uses(b)) ok &= i.is_affine() && !guarded;
+          if (i.uses(a) || i.uses(b)) ok &= i.is_affine() && !guarded && program[tensor].view.empty();  // a view is of single dimensions
         if (!ok) return;
         const Linear l = linearise(index, const_sizes(program[tensor].strides), count);
         ok &= l.coef[size_t(a)] == l.coef[size_t(b)] * extent;

@@ -49,6 +49,17 @@ bool runs_here(const hw::Profile& profile) {
   return here;
 }
 
+/// Sapphire Rapids without what others with AVX-512 lack, but for AMX.
+hw::Profile amx_profile() {
+  hw::Profile p = hw::load_profile("sapphire_rapids");
+  std::erase_if(p.isa, [](const std::string& f) { return f == "avx512fp16" || f == "avxvnni"; });
+  return p;
+}
+hw::Profile without_amx(hw::Profile p) {
+  std::erase_if(p.isa, [](const std::string& f) { return f.rfind("amx", 0) == 0; });
+  return p;
+}
+
 }  // namespace
 
 TEST_CASE("AVX2: everything") {
@@ -68,10 +79,8 @@ TEST_CASE("AVX-512: everything, planned for two threads") {
 }
 
 TEST_CASE("AMX in software: products and convolutions of small types") {
-  hw::Profile profile = hw::load_profile("sapphire_rapids");
-  std::erase_if(profile.isa, [](const std::string& f) { return f.rfind("amx", 0) == 0 || f == "avx512fp16"; });
-  if (!runs_here(profile)) return;
-  profile = hw::load_profile("sapphire_rapids");
+  const hw::Profile profile = amx_profile();
+  if (!runs_here(without_amx(profile))) return;
   KernelBatch batch;
   for (const Problem& p : problems()) {
     const ir::Tensor& first = (*p.program)[p.program->inputs[0]];
@@ -125,6 +134,34 @@ TEST_CASE("exponentials in the place of the results that they become") {
       }
     }
     CHECK(batch.size() >= 12);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
+TEST_CASE("few channels and the places of their row as one axis of the reduction") {
+  for (const char* name : {"zen4", "sapphire_rapids"}) {
+    const hw::Profile profile = std::string(name) == "zen4" ? hw::load_profile(name) : amx_profile();
+    const bool amx = profile.has("amx-tile");
+    if (!runs_here(amx ? without_amx(profile) : profile)) continue;
+    std::vector<test::ProgramPtr> programs;
+    for (const char* window :
+         {R"--("ci": 3, "r": 3, "s": 3, "stride": 1, "pad": 1)--", R"--("ci": 3, "r": 7, "s": 7, "stride": 2, "pad": 3)--",
+          R"--("ci": 3, "r": 4, "s": 4, "stride": 4, "pad": 0)--", R"--("ci": 5, "r": 2, "s": 6, "stride": 3, "pad": 2)--"}) {
+      add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 2, "h": 13, "w": 19, "co": 37, "out": "f32", )--") + window);
+      add_preset(programs, "conv2d", "s8", std::string(R"--("n": 1, "h": 12, "w": 11, "co": 50, "out": "s32", )--") + window);
+    }
+    const std::vector<Problem> layers = test::make_problems(programs);
+    KernelBatch batch;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      int taken = 0;
+      for (const rtile::Candidate& c : rtile::construct(*layers[i].program, profile, {1 + int(i % 3), 60})) {
+        if (c.explanation.find("W_rows prepack") == std::string::npos) continue;
+        batch.add(layers[i], profile, c, "joined", {.emulate_amx = amx});
+        if (++taken == 3) break;
+      }
+    }
+    CHECK(batch.size() >= 12);
+    if (amx) CHECK(batch.mentioning("tile_dpbf16(") + batch.mentioning("tile_dpbssd(") > 0);
     check(batch, {"g++", {"-O1"}, {}, 2});
   }
 }
