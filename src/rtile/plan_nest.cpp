@@ -155,6 +155,7 @@ void Planner::prefer_reuse() {
   struct Ranked {
     Scored tile;
     std::vector<int64_t> reuse;   // of each factor: points that one load serves
+    std::vector<bool> along;      // the axes of more than one unit: which rows a window's places share depends on them
     std::vector<double> balance;  // of each axis
     int behind = 0;               // 1: a faster tile has the same reuse; 2: one has more of one factor and no less of the other
     bool uneven = false;          // ... and shares out its blocks as evenly
@@ -162,13 +163,17 @@ void Planner::prefer_reuse() {
   const auto no_more = [](const auto& a, const auto& b) { return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>()); };
   std::vector<Ranked> all;
   for (Scored& t : tiles_) {
-    Ranked r{std::move(t), {}, {}};
+    Ranked r{std::move(t), {}, {}, {}};
     for (size_t i = 0; i < facts_.reads; ++i)
       if (facts_.operands[i].inner) r.reuse.push_back(reuse(r.tile.plan, i));
-    for (int a : outputs_) r.balance.push_back(balance(r.tile.plan, {a, c_.threads}));
+    for (int a : outputs_) {
+      r.balance.push_back(balance(r.tile.plan, {a, c_.threads}));
+      r.along.push_back(r.tile.plan.tile[size_t(a)].hi > 1);
+    }
     for (const Ranked& faster : all) {
       if (copies(faster.tile.plan) != copies(r.tile.plan) || !no_more(r.reuse, faster.reuse)) continue;
-      r.behind = std::max(r.behind, r.reuse == faster.reuse ? 1 : 2);
+      if (r.reuse != faster.reuse) r.behind = 2;
+      if (r.along == faster.along) r.behind = std::max(r.behind, 1);
       r.uneven |= no_more(r.balance, faster.balance);
     }
     all.push_back(std::move(r));
