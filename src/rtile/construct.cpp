@@ -124,9 +124,7 @@ class Constructor {
 
   /// Constants that are read in one place.
   std::vector<bool> read_once(const std::vector<Nest>& nests) const {
-    std::vector<int> reads(program_.tensors.size(), 0);
-    for (const Nest& n : nests)
-      for (const Operand& o : collect_operands(n)) ++reads[size_t(o.access.tensor)];
+    const std::vector<int> reads = count_reads(program_, nests);
     std::vector<bool> once;
     for (size_t t = 0; t < reads.size(); ++t) once.push_back(program_.tensors[t].constant && reads[t] == 1);
     return once;

@@ -24,11 +24,11 @@ struct Pair {
 class Joining {
  public:
   Joining(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile)
-      : given_(program), program_(std::make_shared<ir::TensorProgram>(program)), nests_(nests), profile_(profile) {
-    reads_.assign(program.tensors.size(), 0);
-    for (const Nest& n : nests)
-      for (const Operand& o : collect_operands(n)) ++reads_[size_t(o.access.tensor)];
-  }
+      : given_(program),
+        program_(std::make_shared<ir::TensorProgram>(program)),
+        nests_(nests),
+        profile_(profile),
+        reads_(count_reads(program, nests)) {}
 
   std::optional<Rewritten> run() {
     bool any = false;
@@ -38,7 +38,9 @@ class Joining {
       const ir::Access x = *product->x, y = *product->y;
       for (const auto& [a, b] : {std::pair{x, y}, std::pair{y, x}}) {
         const auto pair = side_by_side(nests_[i], a);
-        if (!pair || !packable(nests_[i], b, *pair) || !gains(nests_[i], *pair, a, b)) continue;
+        if (!pair || !packable(given_, nests_[i], b, reads_) || !alone(b, pair->inner) || !alone(b, pair->outer) ||
+            !gains(nests_[i], *pair, a, b))
+          continue;
         const bool guarded = !guarded_dims(given_, a, nests_[i].full_extents()).empty();
         if (guarded && !can_copy(a)) continue;
         join(i, a, b, *pair, guarded);
@@ -55,12 +57,9 @@ class Joining {
   std::shared_ptr<ir::TensorProgram> program_;
   std::vector<Nest> nests_;
   const hw::Profile& profile_;
-  std::vector<int> reads_;  ///< operands of nests, per tensor
+  const std::vector<int> reads_;
 
   static int64_t extent(const Nest& n, int axis) { return n.axes[size_t(axis)].extent; }
-  static bool uses(const ir::Access& a, int axis) {
-    return std::any_of(a.index.begin(), a.index.end(), [&](const ir::Index& i) { return i.uses(axis); });
-  }
 
   /// The last dimension is walked whole by one reduced axis, the one before it by steps of one along another.
   std::optional<Pair> side_by_side(const Nest& n, const ir::Access& a) const {
@@ -81,14 +80,6 @@ class Joining {
     return {};
   }
 
-  /// A constant that every plan packs, and that has a dimension for each of the two axes.
-  bool packable(const Nest& n, const ir::Access& b, const Pair& p) const {
-    if (!given_[b.tensor].constant || given_[b.tensor].widens >= 0 || reads_[size_t(b.tensor)] != 1 || !is_affine(b.index)) return false;
-    if (!guarded_dims(given_, b, n.full_extents()).empty()) return false;
-    bool by_output = false;
-    for (size_t x = 0; x < n.axes.size(); ++x) by_output |= !n.axes[x].reduced && n.axes[x].extent > 1 && uses(b, int(x));
-    return by_output && alone(b, p.inner) && alone(b, p.outer);
-  }
   /// One dimension is the axis, and no other uses it.
   static bool alone(const ir::Access& b, int axis) {
     const auto using_it = [&](const ir::Index& i) { return i.uses(axis); };
@@ -114,7 +105,7 @@ class Joining {
 
   void join(size_t& nest, const ir::Access& a, const ir::Access& b, const Pair& p, bool guarded) {
     const int64_t inner = extent(nests_[nest], p.inner), length = inner * extent(nests_[nest], p.outer);
-    ir::Access row = guarded ? copy_before(nest, a, p.places) : a;
+    ir::Access row = guarded ? copy_bordered(nest, a, p.places) : a;
     Nest& n = nests_[nest];
     std::vector<ir::Index> without;
     for (size_t x = 0; x < n.axes.size(); ++x) without.push_back(int(x) == p.outer ? ir::Index::number(0) : ir::Index::axis(int(x)));
@@ -158,7 +149,7 @@ class Joining {
 
   /// Before the nest, one that copies the tensor with all places that the access reaches; both tensors have rows of places and channels as
   /// one dimension. The access to the copy, its last index in places.
-  ir::Access copy_before(size_t& nest, const ir::Access& a, size_t places) {
+  ir::Access copy_bordered(size_t& nest, const ir::Access& a, size_t places) {
     const int to = int(program_->tensors.size());
     ir::Tensor& t = program_->tensors[size_t(a.tensor)];
     const int64_t channels = t.shape.back().value();

@@ -31,6 +31,9 @@ std::vector<int64_t> const_sizes(const std::vector<ir::Size>& sizes) {
 int single_axis(const ir::Index& i) {
   return i.floors.empty() && i.constant == 0 && i.terms.size() == 1 && i.terms[0].coef == 1 ? i.terms[0].axis : -1;
 }
+bool uses(const ir::Access& access, int axis) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const ir::Index& i) { return i.uses(axis); });
+}
 bool is_affine(const std::vector<ir::Index>& index) {
   return std::all_of(index.begin(), index.end(), [](const ir::Index& i) { return i.is_affine(); });
 }

@@ -13,6 +13,7 @@ struct Linear {
 };
 /// The axis if `i` is exactly one axis with coefficient 1, else −1.
 int single_axis(const ir::Index& i);
+bool uses(const ir::Access& access, int axis);
 bool is_affine(const std::vector<ir::Index>& index);
 Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>& strides, int n_axes);
 /// Dimensions of the access that can leave the tensor for axis values in [0, extents).

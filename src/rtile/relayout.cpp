@@ -35,7 +35,7 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
   int dimension = -1;
   int64_t reuse = 1;
   for (int i = 0; i < int(nest.axes.size()); ++i) {
-    const bool used = std::any_of(a.index.begin(), a.index.end(), [&](const ir::Index& x) { return x.uses(i); });
+    const bool used = uses(a, i);
     if (!used && !nest.axes[size_t(i)].reduced) reuse *= nest.axes[size_t(i)].extent;
   }
   for (size_t d = 0; d + 1 < a.index.size(); ++d) {
@@ -55,7 +55,7 @@ int independent_dimension(const ir::TensorProgram& program, const Nest& nest, co
   for (int i = 0; i < int(nest.axes.size()); ++i) {
     const NestAxis& axis = nest.axes[size_t(i)];
     if (a.index.back().uses(i)) (axis.reduced ? reduced : unreduced) |= axis.extent > 1;
-    const bool shared = std::any_of(other.index.begin(), other.index.end(), [&](const ir::Index& x) { return x.uses(i); });
+    const bool shared = uses(other, i);
     if (axis.reduced || !shared || axis.extent < kWorthwhile) continue;
     for (size_t d = 0; d + 1 < a.index.size(); ++d)
       if (single_axis(a.index[d]) == i) dimension = int(d);
@@ -74,7 +74,7 @@ int across_reduction(const ir::TensorProgram& program, const Nest& nest, const i
   };
   int longest = -1;
   for (size_t k = 0; k < nest.axes.size(); ++k) {
-    const bool shared = std::any_of(other.index.begin(), other.index.end(), [&](const ir::Index& x) { return x.uses(int(k)); });
+    const bool shared = uses(other, int(k));
     if (!nest.axes[k].reduced || !shared || dimension_of(int(k)) < 0) continue;
     if (longest < 0 || nest.axes[k].extent > nest.axes[size_t(longest)].extent) longest = int(k);
   }

@@ -1,5 +1,7 @@
 #include "rtile/rprogram.h"
 
+#include "rtile/layout.h"
+
 namespace rgen::rtile {
 
 namespace {
@@ -84,6 +86,22 @@ bool NestPlan::chunked() const {
   for (const Loop& l : loops)
     if (std::find(reduce_order.begin(), reduce_order.end(), l.axis) != reduce_order.end()) return true;
   return false;
+}
+
+std::vector<int> count_reads(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+  std::vector<int> reads(program.tensors.size(), 0);
+  for (const Nest& n : nests)
+    for (const Operand& o : collect_operands(n)) ++reads[size_t(o.access.tensor)];
+  return reads;
+}
+
+bool packable(const ir::TensorProgram& program, const Nest& nest, const ir::Access& access, const std::vector<int>& reads) {
+  if (!program[access.tensor].constant || reads[size_t(access.tensor)] != 1 || !is_affine(access.index)) return false;
+  if (!guarded_dims(program, access, nest.full_extents()).empty()) return false;
+  bool by_reduced = false, by_output = false;
+  for (size_t i = 0; i < nest.axes.size(); ++i)
+    if (uses(access, int(i))) (nest.axes[i].reduced ? by_reduced : by_output) = true;
+  return by_reduced && by_output;
 }
 
 }  // namespace rgen::rtile

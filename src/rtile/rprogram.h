@@ -229,5 +229,9 @@ struct RProgram {
 /// One distinct access of a nest: all reads with the same tensor and index are the same.
 int find_operand(const Operands& operands, const ir::Access& access);
 std::vector<Operand> collect_operands(const Nest& nest);
+/// How many operands of the nests each tensor is.
+std::vector<int> count_reads(const ir::TensorProgram& program, const std::vector<Nest>& nests);
+/// Will every plan of the nest prepack the constant that it reads so (Planner::add_forms)? `reads`: count_reads of all nests.
+bool packable(const ir::TensorProgram& program, const Nest& nest, const ir::Access& access, const std::vector<int>& reads);
 
 }  // namespace rgen::rtile

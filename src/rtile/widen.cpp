@@ -14,11 +14,12 @@ namespace {
 class Widening {
  public:
   Widening(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, bool constants)
-      : given_(program), extended_(std::make_shared<ir::TensorProgram>(program)), nests_(nests), profile_(profile), constants_(constants) {
-    reads_.assign(program.tensors.size(), 0);
-    for (const Nest& n : nests)
-      for (const Operand& o : collect_operands(n)) ++reads_[size_t(o.access.tensor)];
-  }
+      : given_(program),
+        extended_(std::make_shared<ir::TensorProgram>(program)),
+        nests_(nests),
+        profile_(profile),
+        constants_(constants),
+        reads_(count_reads(program, nests)) {}
 
   std::optional<Rewritten> run() {
     bool any = false;
@@ -31,7 +32,7 @@ class Widening {
       const bool square = x.tensor == y.tensor && x.index == y.index;
       for (const ir::Access& a : square ? std::vector{x} : std::vector{x, y}) {
         if (given_[a.tensor].dtype == *dtype || !gains(nests_[i], a)) continue;
-        if (packable(nests_[i], a)) {
+        if (packable(given_, nests_[i], a, reads_)) {
           if (!constants_ && *dtype == DType::s16) continue;
           widen_constant(nests_[i], a, *dtype);
         } else {
@@ -50,7 +51,7 @@ class Widening {
   std::vector<Nest> nests_;
   const hw::Profile& profile_;
   const bool constants_;
-  std::vector<int> reads_;  ///< operands of nests, per tensor
+  const std::vector<int> reads_;
 
   /// An instruction of many products that takes a vector factor of this type.
   bool has_atom(DType b) const {
@@ -64,14 +65,10 @@ class Widening {
   std::optional<DType> multiplied(const Nest& nest, const ir::Access& x, const ir::Access& y) const {
     const DType tx = given_[x.tensor].dtype, ty = given_[y.tensor].dtype, sum = given_[nest.inner[0].tensor].dtype;
     if (is_float(tx) != is_float(ty) || is_float(tx) != is_float(sum)) return {};
-    const bool packed = packable(nest, x) || packable(nest, y);
+    const bool packed = packable(given_, nest, x, reads_) || packable(given_, nest, y, reads_);
     if (is_float(tx)) return packed && tx == ty && has_atom(tx) ? std::optional<DType>() : DType::f32;
     if (size_of(tx) != 1 || size_of(ty) != 1 || has_atom(DType::s8) || has_atom(DType::u8)) return {};
     return has_atom(DType::s16) ? std::optional(DType::s16) : std::nullopt;
-  }
-
-  bool uses(const ir::Access& a, size_t axis) const {
-    return std::any_of(a.index.begin(), a.index.end(), [&](const ir::Index& i) { return i.uses(int(axis)); });
   }
 
   /// Is each element read often enough?
@@ -79,18 +76,8 @@ class Widening {
     if (a.index.empty()) return false;
     int64_t reuse = 1;
     for (size_t i = 0; i < nest.axes.size(); ++i)
-      if (!uses(a, i) && !nest.axes[i].reduced) reuse *= nest.axes[i].extent;
+      if (!uses(a, int(i)) && !nest.axes[i].reduced) reuse *= nest.axes[i].extent;
     return reuse >= kWorthCopying;
-  }
-
-  /// Will every plan prepack it? (Planner::add_forms)
-  bool packable(const Nest& nest, const ir::Access& a) const {
-    if (!given_[a.tensor].constant || reads_[size_t(a.tensor)] != 1 || !is_affine(a.index)) return false;
-    if (!guarded_dims(given_, a, nest.full_extents()).empty()) return false;
-    bool by_reduced = false, by_output = false;
-    for (size_t i = 0; i < nest.axes.size(); ++i)
-      if (uses(a, i)) (nest.axes[i].reduced ? by_reduced : by_output) = true;
-    return by_reduced && by_output;
   }
 
   void widen_constant(Nest& nest, const ir::Access& a, DType dtype) {

@@ -49,6 +49,17 @@ bool runs_here(const hw::Profile& profile) {
   return here;
 }
 
+/// The first three plans of the problem, of sixty, whose explanation has the text.
+void add_plans(KernelBatch& batch, const Problem& problem, const hw::Profile& profile, int threads, const std::string& text,
+               const std::string& label, const emit::CppOptions& options = {}) {
+  int taken = 0;
+  for (const rtile::Candidate& c : rtile::construct(*problem.program, profile, {threads, 60})) {
+    if (c.explanation.find(text) == std::string::npos) continue;
+    batch.add(problem, profile, c, label, options);
+    if (++taken == 3) break;
+  }
+}
+
 /// Sapphire Rapids without what others with AVX-512 lack, but for AMX.
 hw::Profile amx_profile() {
   hw::Profile p = hw::load_profile("sapphire_rapids");
@@ -124,15 +135,8 @@ TEST_CASE("exponentials in the place of the results that they become") {
       add_preset(programs, "softmax", "f32", std::string("\"shape\": ") + shape);
     const std::vector<Problem> softmaxes = test::make_problems(programs);
     KernelBatch batch;
-    for (size_t i = 0; i < softmaxes.size(); ++i) {
-      int taken = 0;
-      for (const rtile::Candidate& c : rtile::construct(*softmaxes[i].program, profile, {1 + int(i % 3), 60})) {
-        const auto& tensors = c.program->planned(*softmaxes[i].program).tensors;
-        if (std::none_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.within >= 0; })) continue;
-        batch.add(softmaxes[i], profile, c, "in place");
-        if (++taken == 3) break;
-      }
-    }
+    for (size_t i = 0; i < softmaxes.size(); ++i)
+      add_plans(batch, softmaxes[i], profile, 1 + int(i % 3), " in the place of out", "in place");
     CHECK(batch.size() >= 12);
     check(batch, {"g++", {"-O1"}, {}, 2});
   }
@@ -152,14 +156,8 @@ TEST_CASE("few channels and the places of their row as one axis of the reduction
     }
     const std::vector<Problem> layers = test::make_problems(programs);
     KernelBatch batch;
-    for (size_t i = 0; i < layers.size(); ++i) {
-      int taken = 0;
-      for (const rtile::Candidate& c : rtile::construct(*layers[i].program, profile, {1 + int(i % 3), 60})) {
-        if (c.explanation.find("W_rows prepack") == std::string::npos) continue;
-        batch.add(layers[i], profile, c, "joined", {.emulate_amx = amx});
-        if (++taken == 3) break;
-      }
-    }
+    for (size_t i = 0; i < layers.size(); ++i)
+      add_plans(batch, layers[i], profile, 1 + int(i % 3), "W_rows prepack", "joined", {.emulate_amx = amx});
     CHECK(batch.size() >= 12);
     if (amx) CHECK(batch.mentioning("tile_dpbf16(") + batch.mentioning("tile_dpbssd(") > 0);
     check(batch, {"g++", {"-O1"}, {}, 2});
@@ -177,14 +175,7 @@ TEST_CASE("rows from parts of a tensor by turns") {
     add_preset(programs, "reduce_sum", "bf16", "\"shape\": [39, 301], \"axis\": 1");
     const std::vector<Problem> sums = test::make_problems(programs);
     KernelBatch batch;
-    for (size_t i = 0; i < sums.size(); ++i) {
-      int taken = 0;
-      for (const rtile::Candidate& c : rtile::construct(*sums[i].program, profile, {1 + int(i % 3), 60})) {
-        if (c.explanation.find("parts of the tensor by turns") == std::string::npos) continue;
-        batch.add(sums[i], profile, c, "parts");
-        if (++taken == 3) break;
-      }
-    }
+    for (size_t i = 0; i < sums.size(); ++i) add_plans(batch, sums[i], profile, 1 + int(i % 3), "parts of the tensor by turns", "parts");
     CHECK(batch.size() >= 30);
     check(batch, {"g++", {"-O1"}, {}, 2});
   }
