@@ -99,9 +99,11 @@ class PaddedCopy {
         tensor_(c.program[access_.tensor]),
         source_(c.location.at(access_.tensor)),
         box_(rtile::box_layout(tensor_, access_.index, c.nest.full_extents())) {
-    if (source_.strides[box_.run] != box_.inner) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
-    for (size_t d = 0; d < box_.run; ++d) rows_ *= box_.count[d];
-    tasks_ = std::min<int64_t>(rows_, std::max<int64_t>(1, c.plan.tasks()));
+    if (source_.strides[run_] != inner_) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
+    for (size_t d = 0; d < run_; ++d) rows_ *= box_.count[d];
+    const int64_t tasks = std::max<int64_t>(1, c.plan.tasks());
+    for (; rows_ < tasks && run_ + 1 < shape_.size(); inner_ /= shape_[run_]) rows_ *= box_.count[run_++];  // enough for all
+    tasks_ = std::min(rows_, tasks);
   }
 
   void run() {
@@ -127,7 +129,8 @@ class PaddedCopy {
   const std::vector<int64_t> shape_ = rtile::const_sizes(tensor_.shape);
   const bool flipped_ = operand_ == c_.plan.operand_a && c_.plan.copy_flips();
   const RowCopy::Elements element_{tensor_.dtype, flipped_ ? DType::u8 : tensor_.dtype, flipped_, access_.out_of_bounds.value_or(0)};
-  int64_t rows_ = 1, tasks_ = 1;
+  size_t run_ = box_.run;  ///< of dimensions from here on, contiguous in the tensor, a row is made: all of the box's, or fewer
+  int64_t inner_ = box_.inner, rows_ = 1, tasks_ = 1;
   int buffer_ = -1;
 
   Proc procedure() {
@@ -151,15 +154,15 @@ class PaddedCopy {
     Int src(0), dst(0);
     std::vector<Int> inside;
     Places places(b_, *body, Int::var(row), rows_);
-    for (size_t d = 0; d < box_.run; ++d) {
+    for (size_t d = 0; d < run_; ++d) {
       const int64_t lo = box_.lo[d], count = box_.count[d];
       const Int x = places.next("i", count);
       src = src + (x + Int(lo)) * source_.strides[d], dst = dst + x * box_.strides[d];
       if (lo < 0) inside.push_back(x + Int(lo));
       if (lo + count > shape_[d]) inside.push_back(Int(shape_[d] - 1 - lo) - x);
     }
-    const int64_t before = -box_.lo[box_.run] * box_.inner, valid = shape_[box_.run] * box_.inner;
-    const RowCopy::Row r{{from, src - Int(before)}, {to, dst}, before, valid, box_.inner * box_.count[box_.run]};
+    const int64_t before = -box_.lo[run_] * inner_, valid = shape_[run_] * inner_;
+    const RowCopy::Row r{{from, src - Int(before)}, {to, dst}, before, valid, inner_ * box_.count[run_]};
     if (inside.empty()) {
       RowCopy(b_, element_, r, false).into(*body);
     } else {

@@ -1,5 +1,7 @@
 // How a plan walks its operands through a CPU's memory: what prefetchers follow, rows by turns, lines that share a cache's sets.
 #pragma once
+#include <optional>
+
 #include "rtile/tile_counts.h"
 
 namespace rgen::rtile {
@@ -54,7 +56,9 @@ class Walks : public CountedPlan {
   /// by turns, of which more come between two pieces of one than a set has ways, lose what was fetched behind the first piece, and stores
   /// under way to one set come one after the other. Transpositions into rows of 1024, 2048 and 3072 bytes from one whole column of the
   /// result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as along rows of 16 columns, of two lines 2.3, 2
-  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
+  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5). Of a product, whose tile stores all its rows at once, all lines that the
+  /// second cache has lost in this way: 1024 × 1024 of bytes in tiles of 14 rows and two lines, down 512 rows of 4 KiB for each, 5.04 ms,
+  /// along eleven neighbours 4.76, into rows of 4160 bytes 4.88 (Zen 4).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
 
   /// Results that are stored lane by lane into rows that share sets of the first-level cache, more than it has ways for: each finds its
@@ -79,6 +83,13 @@ class Walks : public CountedPlan {
   int64_t covered_by(size_t loop) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
+  /// Neighbours along the axis are a line and more apart.
+  bool across(const NestFacts::OperandFacts& o, size_t a) const;
+  /// Of a cache, that its rows can fall into. Pre: the cache says how many ways it has.
+  double sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const;
+  /// The innermost loop that goes from one piece of a row to the next; the rows walked by one iteration of a loop.
+  std::optional<size_t> loop_along_rows(const NestFacts::OperandFacts& o) const;
+  double rows_inside(const NestFacts::OperandFacts& o, size_t loop) const;
   /// Of all lines that are walked before the neighbour of a piece.
   double column_bytes(size_t operand) const;
   /// Elements of a step of 1 of a loop over the axis.

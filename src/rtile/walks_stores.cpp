@@ -43,42 +43,53 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
   return unfollowed_store() * std::min(1.0, in_order / bytes) * apart;
 }
 
+bool Walks::across(const NestFacts::OperandFacts& o, size_t a) const {
+  return std::abs(o.coef[a]) * o.element_bytes >= c_.profile.levels[0].line_bytes;
+}
+
+double Walks::sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const {
+  const int64_t way = level.capacity_bytes / level.ways;
+  int64_t apart = way;
+  for (size_t a = 0; a < n_; ++a)
+    if (o.coef[a] != 0 && nest_.axes[a].extent > 1 && across(o, a)) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
+  return double(std::min(way / level.line_bytes, way / apart));
+}
+
+std::optional<size_t> Walks::loop_along_rows(const NestFacts::OperandFacts& o) const {
+  for (size_t l = plan_.loops.size(); l-- > 0;)
+    if (const size_t a = size_t(plan_.loops[l].axis);
+        o.coef[a] != 0 && !across(o, a) && covered_by(l) > plan_.loops[l].step * step_unit(a))
+      return l;
+  return std::nullopt;
+}
+
+double Walks::rows_inside(const NestFacts::OperandFacts& o, size_t loop) const {
+  double rows = 1;
+  for (size_t a = 0; a < n_; ++a)
+    if (across(o, a)) rows *= double(plan_.tile[a].size());
+  for (size_t l = loop + 1; l < plan_.loops.size(); ++l)
+    if (const size_t a = size_t(plan_.loops[l].axis); across(o, a))
+      rows *= double(ceil_div(covered_by(l), plan_.loops[l].step * step_unit(a)));
+  return rows;
+}
+
 double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   constexpr double kUnderWay = 16, kAtOnce = 2, kInTurn = 6;  // stores; to one set
-  const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  if (l1.ways <= 0 || facts_.products > 0) return 0;
-  const int64_t way = l1.capacity_bytes / l1.ways;
-  const auto across = [&](const NestFacts::OperandFacts& x, size_t a) { return std::abs(x.coef[a]) * x.element_bytes >= l1.line_bytes; };
-  size_t inside = plan_.loops.size();  // loops from here on are passed between one piece of a row and the next
-  bool goes_on = false;
-  while (inside > 0 && !goes_on) {
-    const size_t a = size_t(plan_.loops[--inside].axis);
-    goes_on = o.coef[a] != 0 && !across(o, a) && covered_by(inside) > plan_.loops[inside].step * step_unit(a);
-  }
-  if (!goes_on) return 0;
+  const bool products = facts_.products > 0;
+  const hw::MemoryLevel& level = c_.profile.levels[products ? 1 : 0];
+  const std::optional<size_t> along = level.ways > 0 ? loop_along_rows(o) : std::nullopt;
+  if (!along) return 0;
+  double in_set = 0;  // lines that come between the two pieces
+  for (const NestFacts::OperandFacts& x : facts_.operands)
+    if (!products || x.is_store) in_set += rows_inside(x, *along) / sets_of(x, level);
+  const double ways = double(level.ways), lost = std::clamp((in_set - ways) / (ways / 2), 0.0, 1.0);
+  const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
+  if (products) return cached * lost;
   int64_t piece = o.element_bytes;
   for (size_t a = 0; a < n_; ++a)
     if (o.coef[a] != 0 && !across(o, a)) piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
-  const auto sets_of = [&](const NestFacts::OperandFacts& x) {
-    int64_t apart = way;
-    for (size_t a = 0; a < n_; ++a)
-      if (x.coef[a] != 0 && nest_.axes[a].extent > 1 && across(x, a)) apart = std::gcd(apart, std::abs(x.coef[a]) * x.element_bytes);
-    return double(std::min(way / l1.line_bytes, way / apart));
-  };
-  double in_set = 0;  // lines that come between the two pieces
-  for (const NestFacts::OperandFacts& x : facts_.operands) {
-    double rows = 1;
-    for (size_t a = 0; a < n_; ++a)
-      if (across(x, a)) rows *= double(plan_.tile[a].size());
-    for (size_t l = inside + 1; l < plan_.loops.size(); ++l)
-      if (const size_t a = size_t(plan_.loops[l].axis); across(x, a))
-        rows *= double(ceil_div(covered_by(l), plan_.loops[l].step * step_unit(a)));
-    in_set += rows / sets_of(x);
-  }
-  const double ways = double(l1.ways), lost = std::clamp((in_set - ways) / (ways / 2), 0.0, 1.0);
-  const double in_turn = std::clamp((kUnderWay / sets_of(o) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
-  const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
-  return cached * lost * in_turn / double(ceil_div(piece, l1.line_bytes));
+  const double in_turn = std::clamp((kUnderWay / sets_of(o, level) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
+  return cached * lost * in_turn / double(ceil_div(piece, level.line_bytes));
 }
 
 double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {

@@ -73,7 +73,8 @@ class Counter : CountedPlan {
       if (plan_.operands[i].placement != Placement::box) continue;
       const auto& o = facts_.operands[i];
       const auto& p = c_.profile;
-      const double rows = double(ceil_div(o.box_rows, std::max<int64_t>(1, plan_.tasks())));
+      const int64_t tasks = std::max<int64_t>(1, plan_.tasks());  // fewer rows than tasks are divided
+      const double rows = o.box_rows < tasks ? double(o.box_rows) / double(tasks) : double(ceil_div(o.box_rows, tasks));
       const double copied = rows * double(o.box_row * o.element_bytes),
                    vectors = rows * std::ceil(double(o.box_row * o.element_bytes) * 8 / p.vector_bits);
       double read = o.element_bytes;
