@@ -26,8 +26,9 @@ struct Addressing {
   std::vector<int64_t> value, block, inside, chunk;  ///< per axis
   int64_t constant = 0;
   bool tile_local = false;
-  bool padded = false;      ///< whole vectors may be read at the tail (packed)
-  int64_t vector = 0;       ///< > 0: from a vector of the tile to the next along the vector axis: `inside` counts within one alone
+  bool padded = false;  ///< whole vectors may be read at the tail (packed)
+  int64_t stream = 0;   ///< > 0: from one stream of the tile to the next along the vector axis: `inside` counts within one alone
+  int64_t stream_columns = 0;
   int64_t correction = -1;  ///< group form with signed × signed bytes: offset of the sums after a block's panel (in elements)
 };
 

@@ -82,7 +82,7 @@ class Packing {
     std::vector<Int> inside;                  ///< conditions
     std::vector<std::pair<int, Int>> blocks;  ///< axis, block number
     std::vector<Int> first;                   ///< of the chunk, of every axis
-    Int vector = 0;                           ///< of the tile
+    Int stream = 0;                           ///< of the tile
   };
 
   void walk_chunks(Walk& w) {
@@ -99,8 +99,8 @@ class Packing {
       w.blocks.push_back({a, block});
       w.dst = w.dst + block * to_.packed.block[size_t(a)];
     }
-    w.vector = w.loops.loop("vector", to_.vectors);
-    w.dst = w.dst + w.vector * to_.packed.vector;
+    w.stream = w.loops.loop("stream", to_.streams);
+    w.dst = w.dst + w.stream * to_.packed.stream;
   }
 
   void walk_reduction(Walk& w, int a) {
@@ -130,7 +130,7 @@ class Packing {
     const int64_t size = to_.tile[size_t(a)];
     const Int i = w.loops.loop(to_.name(a), size);
     Int at = start_of(b_, w.loops.body(), t, block) + i;
-    if (a == to_.plan.vec) at = at + w.vector * to_.plan.lanes;
+    if (a == to_.plan.vec) at = at + w.stream * to_.packed.stream_columns;
     w.src = w.src + at * to_.stride(a);
     // fragments: rows of 64 bytes, one a column; 512 bytes that a warp reads at once are 8 of them
     w.dst = w.dst + i * (to_.fragments && a == to_.plan.vec ? to_.k_step : to_.packed.inside[size_t(a)]);

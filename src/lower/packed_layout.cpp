@@ -34,11 +34,12 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
     k_axis = plan.vec, group = k_step = plan.lanes;
   packed.padded = !along;
   if (along) packed.inside[vec] = 1;
-  find_axes(plan.operands[size_t(operand)].by_vectors);
+  streams = plan.operands[size_t(operand)].streams;
+  find_axes();
   lay_out();
 }
 
-void PackedLayout::find_axes(bool by_vectors) {
+void PackedLayout::find_axes() {
   const size_t vec = size_t(plan.vec);
   tile.assign(axes.size(), 1);
   for (size_t a = 0; a < axes.size(); ++a) {
@@ -50,7 +51,7 @@ void PackedLayout::find_axes(bool by_vectors) {
   }
   if (!axes[vec].reduced && uses(vec)) outputs.push_back(int(vec));
   for (int a : outputs) tile[size_t(a)] = blocking(a).hi * blocking(a).unit;
-  if (by_vectors) vectors = blocking(plan.vec).hi, tile[vec] = plan.lanes;
+  tile[vec] /= streams;
   for (int a : outputs) columns *= tile[size_t(a)];
   for (int a : plan.reduce_order)
     if (uses(size_t(a))) reduced.push_back(a);
@@ -79,7 +80,7 @@ void PackedLayout::lay_out() {
     packed.block[size_t(outputs[i])] = elements;
     elements *= blocking(outputs[i]).blocks;
   }
-  if (vectors > 1) packed.vector = elements, elements *= vectors;  // the next block's panel of a vector follows this one's
+  if (streams > 1) packed.stream = elements, packed.stream_columns = tile[size_t(plan.vec)], elements *= streams;
   for (size_t i = whole.size(); i-- > 0;) {
     const size_t a = size_t(whole[i]);
     packed.value[a] = packed.inside[a] = elements;

@@ -1,6 +1,6 @@
 // The order of an operand that the tiles read panel after panel. Innermost first: groups of neighbours along the reduction (forms that
-// multiply such), the places of the register tile, the reduced axes within a chunk, what corrects the sums of a panel, blocks, vectors that
-// lie apart, axes of a fused group's tile, chunks.
+// multiply such), the places of the register tile, the reduced axes within a chunk, what corrects the sums of a panel, blocks, streams,
+// axes of a fused group's tile, chunks.
 #pragma once
 #include "lower/context.h"
 #include "rtile/layout.h"
@@ -30,8 +30,8 @@ struct PackedLayout {
   std::vector<int> whole, outputs, reduced;
   std::vector<rtile::Loop> chunks;    ///< outermost first
   std::vector<int64_t> tile, length;  ///< of every axis: in the register tile, and within a chunk
-  int64_t columns = 1;                ///< of one panel: all places of the operand in the register tile, or those of one vector
-  int64_t vectors = 1;                ///< Operand::by_vectors: panels of a tile, along the vector axis
+  int64_t columns = 1;                ///< of one panel: all places of the operand in the register tile, or those of one stream
+  int64_t streams = 1;                ///< Operand::streams: panels of a tile, along the vector axis
 
   Addressing packed;
   int64_t elements = 1;
@@ -43,7 +43,7 @@ struct PackedLayout {
   const rtile::Blocking& blocking(int axis) const { return plan.tile[size_t(axis)]; }
 
  private:
-  void find_axes(bool by_vectors);
+  void find_axes();
   void lay_out();
 };
 

@@ -54,8 +54,9 @@ Int Tile::offset_of(const Addressing& m) const {
     if (is_output(a)) {
       if (m.value[size_t(a)]) i = i + start(a, m.tile_local) * m.value[size_t(a)];
       if (m.block[size_t(a)]) i = i + block(a) * m.block[size_t(a)];
-      i = i + Int(a == c_.plan.vec && m.vector > 0 ? point_->offset[size_t(a)] / W_ * m.vector
-                                                   : point_->offset[size_t(a)] * m.inside[size_t(a)]);
+      const int64_t at = point_->offset[size_t(a)], within = a == c_.plan.vec && m.stream > 0 ? at % m.stream_columns : at;
+      i = i + Int(within * m.inside[size_t(a)]);
+      if (within != at) i = i + Int(at / m.stream_columns * m.stream);
     } else {
       i = i + reduced_[size_t(a)] * m.value[size_t(a)];
       if (m.chunk[size_t(a)]) i = i + Int::var(params_.begin[size_t(a)], m.chunk[size_t(a)]);

@@ -34,7 +34,9 @@ const char* name(Placement p) {
   return "";
 }
 
-const char* brought(const Operand& o) { return o.by_vectors ? ", by vectors" : o.ahead > 0 ? ", fetched ahead" : ""; }
+std::string brought(const Operand& o) {
+  return (o.streams > 1 ? ", " + std::to_string(o.streams) + " streams" : "") + (o.ahead > 0 ? ", fetched ahead" : "");
+}
 
 json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, const Nest& n, const NestPlan& p) {
   json j;

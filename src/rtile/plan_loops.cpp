@@ -133,9 +133,11 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
     const double products_ns = products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns);
     if (beyond_caches && p.operands[i].packed() && contraction_ && !stays(p, i)) {
-      if (reads_by_turns(p, i) && products_ns < double(memory.line_bytes) / memory.read_gbs(c_.threads))
-        p.operands.change(i, [&](Operand& x) { x.by_vectors = true; });
-      else if (reuse(p, i) >= kProducts || products_ns >= kProductsNs)
+      const bool few = products_ns < double(memory.line_bytes) / memory.read_gbs(c_.threads);
+      const bool many = reuse(p, i) >= kProducts || products_ns >= kProductsNs;
+      if (const int64_t streams = few ? streams_of(p, i, many) : 1; streams > 1)
+        p.operands.change(i, [&](Operand& x) { x.streams = streams; });
+      else if (many)
         p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
     }
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
@@ -152,13 +154,16 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   return p;
 }
 
-bool Planner::reads_by_turns(const NestPlan& p, size_t operand) const {
+int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const {
   constexpr double kFaster = 1.05;  // less is noise of a profile's measurement
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   const auto& o = facts_.operands[operand];
-  return memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads) && share_of_time(operand) >= kNoticed &&
-         p.operands[operand].placement == Placement::prepack && !p.tiled() && !reduced(p.vec) && o.coef[size_t(p.vec)] != 0 &&
-         p.tile[size_t(p.vec)].hi > 1;
+  if (share_of_time(operand) < kNoticed || p.operands[operand].placement != Placement::prepack || p.tiled() || reduced(p.vec) ||
+      o.coef[size_t(p.vec)] == 0)
+    return 1;
+  const int64_t vectors = p.tile[size_t(p.vec)].hi;
+  if (memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads)) return vectors;
+  return vectors % 2 == 0 && !fetched_ahead ? 2 : 1;
 }
 
 bool Planner::stays(const NestPlan& p, size_t operand) const {

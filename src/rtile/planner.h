@@ -138,8 +138,9 @@ class Planner {
   /// With what waits in memory brought in time: packed operands by several rows at once, or with their lines asked for ahead of their use;
   /// and so rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
-  /// Vectors of a packed operand can lie apart, for a memory that delivers several rows by turns faster than one.
-  bool reads_by_turns(const NestPlan& p, size_t operand) const;
+  /// Rows in which a packed operand from memory lies: each vector in one of its own, for a memory that delivers several by turns faster
+  /// than one; else two, whose page ends hide behind each other, unless its lines can be fetched ahead. 1: as one.
+  int64_t streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const;
   /// The operand is walked again and again, and stays in the second cache.
   bool stays(const NestPlan& p, size_t operand) const;
   /// The output axis along which an operand's rows, walked along the reduction, follow one another, if it comes from beyond the second

@@ -82,9 +82,9 @@ struct Operand {
   /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache
   /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile, rows that a window will come to).
   int64_t ahead = 0;
-  bool by_vectors = false;  ///< packed: each vector of the tile is a row of its own, so that memory delivers several by turns
-  bool passes_by = false;   ///< ... whose rows a product takes from beyond the second cache, each once
-  int slides = -1;          ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
+  int64_t streams = 1;     ///< packed: so many panels of each tile, along the vector axis, each a row of its own through all tiles
+  bool passes_by = false;  ///< ... whose rows a product takes from beyond the second cache, each once
+  int slides = -1;         ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
 
 /// The most places side by side for which vectors are taken apart, rather than transposed.

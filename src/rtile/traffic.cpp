@@ -108,8 +108,9 @@ class Traffic : Walks {
     bool go_on = false;
     for (size_t i = 0; i < facts_.reads; ++i)
       if (leaves(i, c_.profile.levels.size() - 2)) {
-        rows += plan_.operands[i].by_vectors ? axes_[size_t(plan_.vec)].mean : streams_[i].turns;
-        go_on |= streams_[i].go_on;
+        const double streams = double(plan_.operands[i].streams);
+        rows += streams > 1 ? streams : streams_[i].turns;
+        go_on |= streams > 1 || streams_[i].go_on;
       }
     turns_ = memory.by_turns(rows, workers());
     if (go_on) turns_ = std::min(turns_, kGoingOn * memory.by_turns(1, workers()));

@@ -57,8 +57,7 @@ double Walks::sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& l
 
 std::optional<size_t> Walks::loop_along_rows(const NestFacts::OperandFacts& o) const {
   for (size_t l = plan_.loops.size(); l-- > 0;)
-    if (const size_t a = size_t(plan_.loops[l].axis);
-        o.coef[a] != 0 && !across(o, a) && covered_by(l) > plan_.loops[l].step * step_unit(a))
+    if (const size_t a = size_t(plan_.loops[l].axis); o.coef[a] != 0 && !across(o, a) && covered_by(l) > plan_.loops[l].step * step_unit(a))
       return l;
   return std::nullopt;
 }

@@ -453,31 +453,36 @@ TEST_CASE("products of two activations: one of them packed in groups at every ca
   }
 }
 
-TEST_CASE("packed vectors apart, for a memory that delivers rows by turns faster") {
+TEST_CASE("packed vectors apart, for a memory that delivers rows by turns faster, and in two streams for others") {
   for (const hw::Profile& machine : {flipping_profile(), hw::load_profile("zen3"), hw::load_profile("zen4")}) {
     if (!runs_here(machine)) continue;
     hw::Profile profile = test::with_tiny_caches(machine);
     hw::MemoryLevel& memory = profile.levels.back();
-    memory.rows = memory.row = memory.read;
-    for (hw::SharedBandwidth& b : memory.row) b.gbs /= 2;
     std::vector<test::ProgramPtr> programs;
     for (const char* dtype : {"f32", "bf16", "s8"})
       for (const char* size : {"\"m\": 1, \"n\": 101, \"k\": 203", "\"m\": 2, \"n\": 330, \"k\": 96", "\"m\": 1, \"n\": 70, \"k\": 3001"})
         add_preset(programs, "matmul", dtype, size);
     const std::vector<Problem> products = test::make_problems(programs);
     KernelBatch batch;
-    int corrected = 0;
-    for (size_t i = 0; i < products.size(); ++i) {
-      const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 200});
-      const auto apart = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
-        const auto& operands = c.program->groups.back().nests.back().operands;
-        return std::any_of(operands.begin(), operands.end(), [](const rtile::Operand& o) { return o.by_vectors; });
-      });
-      if (apart == plans.end()) continue;
-      corrected += apart->program->groups.back().nests.back().offset_a;
-      batch.add(products[i], profile, *apart, "apart");
+    int corrected = 0, wide = 0;
+    for (const bool several : {true, false}) {
+      memory.rows = memory.row = memory.read;
+      for (hw::SharedBandwidth& b : memory.row) b.gbs /= several ? 2 : 1;
+      for (size_t i = 0; i < products.size(); ++i) {
+        const auto plans = rtile::construct(*products[i].program, profile, {1 + int(i % 3), 200});
+        const auto apart = std::find_if(plans.begin(), plans.end(), [&](const rtile::Candidate& c) {
+          const rtile::NestPlan& p = c.program->groups.back().nests.back();
+          return std::any_of(p.operands.begin(), p.operands.end(), [&](const rtile::Operand& o) {
+            return several ? o.streams > 1 : o.streams == 2 && p.tile[size_t(p.vec)].hi > 2;
+          });
+        });
+        if (apart == plans.end()) continue;
+        corrected += apart->program->groups.back().nests.back().offset_a, wide += !several;
+        batch.add(products[i], profile, *apart, "apart");
+      }
     }
-    CHECK(batch.size() >= 6);
+    CHECK(batch.size() >= 9);
+    CHECK(wide >= 3);
     if (profile.name == "portable") CHECK(corrected >= 2);
     check(batch, {"g++", {"-O1"}, {}, 2});
   }

@@ -9,11 +9,16 @@ using namespace rgen;
 
 namespace {
 
-bool by_vectors(const std::string& params, const hw::Profile& profile) {
+struct Streams {
+  int64_t streams, vectors;  ///< of the weights; of a tile
+};
+Streams streams(const std::string& params, const hw::Profile& profile) {
   const auto program = ir::parse_program(R"({"op": "matmul", "dtype": "f32", "params": {)" + params + "}}");
   const auto plans = rtile::construct(program, profile, {1, 1});
-  const auto& operands = plans.front().program->groups.back().nests.back().operands;
-  return std::any_of(operands.begin(), operands.end(), [](const rtile::Operand& o) { return o.by_vectors; });
+  const rtile::NestPlan& p = plans.front().program->groups.back().nests.back();
+  Streams s{1, p.tile[size_t(p.vec)].hi};
+  for (const rtile::Operand& o : p.operands) s.streams = std::max(s.streams, o.streams);
+  return s;
 }
 
 }  // namespace
@@ -31,13 +36,17 @@ TEST_CASE("time of rows by turns lies between that of one and that of eight") {
   CHECK(memory.by_turns(8, 1) == 1);
 }
 
-TEST_CASE("vectors of a matrix from memory lie apart where rows by turns come faster") {
+TEST_CASE("vectors of a matrix from memory lie apart where rows by turns come faster, else in two streams") {
   hw::Profile zen3 = hw::load_profile("zen3");
   const std::string large = R"("m": 1, "n": 4096, "k": 4096)";
-  CHECK(by_vectors(large, zen3));
-  CHECK(by_vectors(R"("m": 4, "n": 4096, "k": 4096)", zen3));
-  CHECK_FALSE(by_vectors(R"("m": 1, "n": 512, "k": 512)", zen3));       // in a cache
-  CHECK_FALSE(by_vectors(R"("m": 2048, "n": 2048, "k": 2048)", zen3));  // products take the time
+  const auto by_vectors = [](const Streams& s) { return s.streams > 1 && s.streams == s.vectors; };
+  CHECK(by_vectors(streams(large, zen3)));
+  CHECK(by_vectors(streams(R"("m": 4, "n": 4096, "k": 4096)", zen3)));
+  CHECK(streams(R"("m": 1, "n": 512, "k": 512)", zen3).streams == 1);       // in a cache
+  CHECK(streams(R"("m": 2048, "n": 2048, "k": 2048)", zen3).streams == 1);  // products take the time
   zen3.levels.back().row.clear();
-  CHECK_FALSE(by_vectors(large, zen3));
+  const Streams two = streams(large, zen3);
+  CHECK(two.streams == 2);
+  CHECK(two.vectors >= 4);
+  CHECK(streams(R"("m": 8, "n": 4096, "k": 4096)", zen3).streams == 1);  // fetched ahead
 }
