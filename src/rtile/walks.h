@@ -1,6 +1,7 @@
 // How a plan walks its operands through a CPU's memory: what prefetchers follow, rows by turns, lines that share a cache's sets.
 #pragma once
 #include <optional>
+#include <span>
 
 #include "rtile/tile_counts.h"
 
@@ -56,10 +57,15 @@ class Walks : public CountedPlan {
   /// by turns, of which more come between two pieces of one than a set has ways, lose what was fetched behind the first piece, and stores
   /// under way to one set come one after the other. Transpositions into rows of 1024, 2048 and 3072 bytes from one whole column of the
   /// result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as along rows of 16 columns, of two lines 2.3, 2
-  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5). Of a product, whose tile stores all its rows at once, all lines that the
-  /// second cache has lost in this way: 1024 × 1024 of bytes in tiles of 14 rows and two lines, down 512 rows of 4 KiB for each, 5.04 ms,
-  /// along eleven neighbours 4.76, into rows of 4160 bytes 4.88 (Zen 4).
+  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
+
+  /// What a product's results displace in the second cache, in waits for each of their lines: where more of their rows share its sets than
+  /// it has ways for before a piece's neighbour comes, they push out what the loops inside would have found there, lines here and there
+  /// that no prefetcher follows. 1024 × 1024 of bytes, 512 KiB of a and 512 rows of 4 KiB for each piece of two lines, 5.04 ms, along
+  /// eleven pieces of a row 4.76, into rows of 4160 bytes 4.88; of bf16, whose half of a does not stay there, either way alike (Zen 4).
+  /// `touched`: bytes of all operands, at every depth of the loops.
+  double displacing_stores(const NestFacts::OperandFacts& o, std::span<const double> touched) const;
 
   /// Results that are stored lane by lane into rows that share sets of the first-level cache, more than it has ways for: each finds its
   /// line gone again, and two of them are waited for at once (a 6 × 6 convolution to 32 planes of 100 KiB, 25 ways apart, 16 lanes a tile:
@@ -83,6 +89,8 @@ class Walks : public CountedPlan {
   int64_t covered_by(size_t loop) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
+  /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.
+  static double overfull(double lines, const hw::MemoryLevel& level);
   /// Neighbours along the axis are a line and more apart.
   bool across(const NestFacts::OperandFacts& o, size_t a) const;
   /// Of a cache, that its rows can fall into. Pre: the cache says how many ways it has.

@@ -74,21 +74,31 @@ double Walks::rows_inside(const NestFacts::OperandFacts& o, size_t loop) const {
 
 double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   constexpr double kUnderWay = 16, kAtOnce = 2, kInTurn = 6;  // stores; to one set
-  const bool products = facts_.products > 0;
-  const hw::MemoryLevel& level = c_.profile.levels[products ? 1 : 0];
-  const std::optional<size_t> along = level.ways > 0 ? loop_along_rows(o) : std::nullopt;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  const std::optional<size_t> along = l1.ways > 0 && facts_.products == 0 ? loop_along_rows(o) : std::nullopt;
   if (!along) return 0;
   double in_set = 0;  // lines that come between the two pieces
-  for (const NestFacts::OperandFacts& x : facts_.operands)
-    if (!products || x.is_store) in_set += rows_inside(x, *along) / sets_of(x, level);
-  const double ways = double(level.ways), lost = std::clamp((in_set - ways) / (ways / 2), 0.0, 1.0);
-  const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
-  if (products) return cached * lost;
+  for (const NestFacts::OperandFacts& x : facts_.operands) in_set += rows_inside(x, *along) / sets_of(x, l1);
   int64_t piece = o.element_bytes;
   for (size_t a = 0; a < n_; ++a)
     if (o.coef[a] != 0 && !across(o, a)) piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
-  const double in_turn = std::clamp((kUnderWay / sets_of(o, level) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
-  return cached * lost * in_turn / double(ceil_div(piece, level.line_bytes));
+  const double in_turn = std::clamp((kUnderWay / sets_of(o, l1) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
+  const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
+  return cached * overfull(in_set, l1) * in_turn / double(ceil_div(piece, l1.line_bytes));
+}
+
+double Walks::displacing_stores(const NestFacts::OperandFacts& o, std::span<const double> touched) const {
+  constexpr double kStays = 0.8, kMost = 0.5;  // of the cache
+  const hw::MemoryLevel& l2 = c_.profile.levels[1];
+  const std::optional<size_t> along = l2.ways > 0 && facts_.products > 0 ? loop_along_rows(o) : std::nullopt;
+  if (!along) return 0;
+  const double inside = touched[*along + 1] / double(l2.capacity_bytes);
+  return inside > kStays ? 0 : overfull(rows_inside(o, *along) / sets_of(o, l2), l2) * std::min(1.0, inside / kMost);
+}
+
+double Walks::overfull(double lines, const hw::MemoryLevel& level) {
+  const double ways = double(level.ways);
+  return std::clamp((lines - ways) / (ways / 2), 0.0, 1.0);
 }
 
 double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {
@@ -98,9 +108,8 @@ double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {
   if (l1.ways <= 0 || plan_.lanes == 1 || plan_.store_transpose_axis >= 0 || (o.inner && nest_.has_reduction()) || stride < l1.line_bytes)
     return 0;
   const int64_t way = l1.capacity_bytes / l1.ways, sets = std::min(way / l1.line_bytes, way / std::gcd(stride, way));
-  const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / double(sets), ways = double(l1.ways);
-  const double lost = std::clamp((rows - ways) / (ways / 2), 0.0, 1.0);
-  return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * lost / kAtOnce;
+  const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / double(sets);
+  return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * overfull(rows, l1) / kAtOnce;
 }
 
 double Walks::unfollowed_store() const {
