@@ -245,6 +245,7 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     }
   };
   Rewritten form{nullptr, build_nests(program)};
+  std::shared_ptr<const ir::TensorProgram> in_parts;  // rows_apart's
   add(form);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
@@ -254,7 +255,10 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     const ir::TensorProgram& given = form.program ? *form.program : program;
     if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);
     const int threads = options.threads > 0 ? options.threads : profile.cores;
-    if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) add_if_fits(*apart);
+    if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) {
+      add_if_fits(*apart);
+      in_parts = apart->program;
+    }
     if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
     if (const auto wide = widen(given, form.nests, profile)) {
       add_if_fits(*wide);
@@ -267,9 +271,14 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
   };
   if (!gpu && options.threads != 1) {
+    const auto split = [&](const std::shared_ptr<const ir::TensorProgram>& rows, const std::vector<int64_t>& parts) {
+      const auto its = std::find_if(rewritten.begin(), rewritten.end(), [&](const Rewritten& r) { return r.program == rows; });
+      if (const auto r = split_reductions(rows ? *rows : program, its->nests, parts, false)) add(*r);
+    };
     const auto whole = all.front().program;
-    const auto its = std::find_if(rewritten.begin(), rewritten.end(), [&](const Rewritten& r) { return r.program == whole->extended; });
-    if (const auto split = split_reductions(whole->planned(program), its->nests, parts_for_workers(*whole, profile), false)) add(*split);
+    split(whole->extended, parts_for_workers(*whole, profile));
+    // of rows from parts of a tensor, whole rows for each worker: pieces of them may be too short for the prefetchers
+    if (in_parts) split(in_parts, std::vector<int64_t>(form.nests.size(), whole->threads));
   }
   if (gpu) {
     maker(all.front())->describe(all.front());  // its limit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "rtile/layout.h"
 #include "rtile/rprogram.h"
@@ -10,8 +11,9 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Parts of the rows, the first that divides them: four streams are the fastest, two faster than one, eight slower than four.
-constexpr int64_t kParts[] = {4, 5, 3, 2};
+/// Parts of the rows, the first that divides them: of rows that are reduced four streams are the fastest, two faster than one, eight slower
+/// than four; of reduced rows, whose sums are read and written once for all that are taken by turns, eight as fast as four or faster.
+constexpr int64_t kParts[] = {4, 5, 3, 2}, kOfColumns[] = {8, 4, 5, 6, 7, 3, 2};
 
 class RowsApart {
  public:
@@ -20,8 +22,9 @@ class RowsApart {
 
   std::optional<Rewritten> run() {
     if (!find() || !follow()) return {};
-    const auto parts = std::find_if(std::begin(kParts), std::end(kParts), [&](int64_t n) { return rows_ % n == 0; });
-    return parts == std::end(kParts) ? std::nullopt : std::optional(divided(*parts));
+    const std::span<const int64_t> all = columns_ ? std::span<const int64_t>(kOfColumns) : kParts;
+    const auto parts = std::find_if(all.begin(), all.end(), [&](int64_t n) { return rows_ % n == 0; });
+    return parts == all.end() ? std::nullopt : std::optional(divided(*parts));
   }
 
  private:
@@ -31,6 +34,7 @@ class RowsApart {
   std::map<int, int> dimension_;  ///< of the tensors along the rows
   std::vector<int> axis_;         ///< over the rows, of every nest; −1: it has none
   int64_t rows_ = 1;
+  bool columns_ = false;  ///< the rows are reduced
 
   bool find() {
     for (const Group& g : build_groups(program_, nests_, [](const Nest&) { return true; })) {
@@ -40,26 +44,30 @@ class RowsApart {
         if (dimension < 0) continue;
         dimension_[o.access.tensor] = dimension;
         rows_ = program_[o.access.tensor].shape[size_t(dimension)].value();
+        columns_ = g.nests[0].axes[size_t(single_axis(o.access.index[size_t(dimension)]))].reduced;
         return true;
       }
     }
     return false;
   }
 
-  /// The tensor's outermost dimension, if the nest reduces contiguous rows of it that are in memory, each of them read once; else −1.
+  /// The tensor's outermost dimension, if the nest reduces contiguous rows of it that are in memory, each of them read once, or the columns
+  /// of such rows; else −1.
   int rows_of(const Nest& n, const ir::Access& a) const {
     const ir::Tensor& t = program_[a.tensor];
     if (a.out_of_bounds || !is_affine(a.index) || !in_memory_[size_t(a.tensor)]) return -1;
     const Linear l = linearise(a.index, const_sizes(t.strides), int(n.axes.size()));
-    bool contiguous = false;
+    int contiguous = -1;
     for (size_t x = 0; x < n.axes.size(); ++x) {
       if (n.axes[x].extent > 1 && l.coef[x] == 0) return -1;
-      contiguous |= n.axes[x].reduced && l.coef[x] == 1;
+      if (n.axes[x].extent > 1 && l.coef[x] == 1) contiguous = int(x);
     }
     const auto outermost = std::find_if(t.shape.begin(), t.shape.end(), [](const ir::Size& s) { return s.value() > 1; });
-    if (!contiguous || outermost == t.shape.end()) return -1;
+    if (contiguous < 0 || outermost == t.shape.end()) return -1;
     const int dimension = int(outermost - t.shape.begin()), axis = single_axis(a.index[size_t(dimension)]);
-    return axis >= 0 && !n.axes[size_t(axis)].reduced ? dimension : -1;
+    const bool columns = axis >= 0 && n.axes[size_t(axis)].reduced;
+    if (columns && t.constant) return -1;  // packed in the order in which it is read
+    return axis >= 0 && columns != n.axes[size_t(contiguous)].reduced ? dimension : -1;
   }
 
   /// All tensors and nests that have the rows; false: one of them walks them in another way.
@@ -74,7 +82,7 @@ class RowsApart {
             const int here = single_axis(index[size_t(at->second)]);
             more |= axis < 0;
             if (axis < 0) axis = here;
-            same &= here >= 0 && here == axis && !nests_[n].axes[size_t(here)].reduced;
+            same &= here >= 0 && here == axis && nests_[n].axes[size_t(here)].reduced == columns_;
           }
           if (axis < 0) return;
           for (size_t d = 0; d < index.size(); ++d) {
@@ -115,7 +123,7 @@ class RowsApart {
   void divide(Nest& n, int axis, int64_t parts, int64_t length) const {
     const int part = int(n.axes.size());
     n.axes[size_t(axis)].extent = length;
-    n.axes.push_back({n.axes[size_t(axis)].name + "_part", parts, false});
+    n.axes.push_back({n.axes[size_t(axis)].name + "_part", parts, columns_});
     n.axes.back().apart = true;
     std::vector<ir::Index> with;
     for (int a = 0; a < part; ++a) with.push_back(a == axis ? ir::Index::axis(part, length) + ir::Index::axis(a) : ir::Index::axis(a));

@@ -16,6 +16,9 @@ constexpr double kFollowed = 16, kAheadBytes = 4096;
 /// Walks that skip lines, be it one in two, get from memory what misses bring that are under way at once: 8 to 10 GB/s of 31, for pieces
 /// of 64 to 2048 bytes and gaps as long or longer, on Zen 4. From the last cache they get all.
 constexpr double kSkipping = 2;
+/// ... also where a tile skips what the next one takes, if it goes farther than this before it does: column sums of rows of 1 KiB, 64 rows
+/// of half of it and then of the other half, read 11 GB/s.
+constexpr double kFilledSoon = 16384;  ///< bytes
 double slow_share(double bytes) { return bytes < Stretch::kPanel ? std::min(1.0, Stretch::kRampBytes / bytes) : 0; }
 
 void distinct(std::vector<int64_t>& values) {
@@ -49,15 +52,19 @@ Stretch Walks::stretch(size_t i) const {
   const size_t vec = size_t(plan_.vec);
   const bool sums = reduced(vec);  // rows of a tile by turns, so many vectors of each
   for (size_t a = 0; a < n_; ++a) covered[a] = sums && a == vec ? axes_[a].unroll * plan_.tile[a].unit : within_tile(a);
-  // elements from the first to the last, and those of them that are touched: steps of few lines are followed as well as neighbours are
-  double span = 1, touched = 1;
+  // elements from the first to the last, those of them that are touched, a window's again at each of its places (steps of few lines are
+  // followed as well as neighbours are), and those without what loops cover again
+  double span = 1, touched = 1, distinctly = 1;
   const double gap = double(kGapBytes / o.element_bytes);
   const auto follows = [&](double step) { return step <= span + gap; };
+  std::vector<int64_t> within(n_, 1);  // of each axis
   const auto extend = [&](size_t a, int64_t extent) {
     const double step = double(std::abs(o.coef[a]));
     if (step == 0 || extent <= 1 || !follows(step) || step * double(extent - 1) + 1 <= span) return;
     span += step * double(extent - 1);
     touched = std::min(span, touched * double(extent));
+    distinctly = std::min(span, distinctly * double(extent) / double(within[a]));
+    within[a] = extent;
   };
   for (size_t round = 0; round < 2; ++round)
     for (size_t a = 0; a < n_; ++a) extend(a, covered[a]);
@@ -67,7 +74,13 @@ Stretch Walks::stretch(size_t i) const {
   const double piece = touched * o.element_bytes, turn = std::max(64.0, piece);
   if (rows > kFollowed) return {turn, slow_share(turn), 1, false, piece};
   if (sums) extend(vec, within_tile(vec));
-  bool jumps = false;
+  int64_t closest = 0;  // elements from one that is touched to the next
+  for (const int64_t c : o.coef)
+    if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
+  const auto skipping = [&](double beyond) {
+    return span * o.element_bytes > beyond && distinctly * double(std::max<int64_t>(1, closest)) < 0.75 * span;
+  };
+  bool skips = skipping(kFilledSoon), jumps = false;
   for (size_t l = plan_.loops.size(); l-- > 0 && !jumps;) {
     const size_t a = size_t(plan_.loops[l].axis);
     const int64_t step = plan_.loops[l].step * step_unit(a);
@@ -78,11 +91,7 @@ Stretch Walks::stretch(size_t i) const {
   const double whole = !jumps && continued(o) ? Stretch::kPanel : std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);
   const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
   const double slow = std::max(slow_share(whole), rows > 1 ? slow_share(turn) * ahead : 0);
-  int64_t closest = 0;  // elements from one that is touched to the next
-  for (const int64_t c : o.coef)
-    if (c != 0) closest = closest == 0 ? std::abs(c) : std::min(closest, std::abs(c));
-  const bool lines = span * o.element_bytes > c_.profile.levels[0].line_bytes;
-  const bool skips = lines && touched * double(std::max<int64_t>(1, closest)) < 0.75 * span;
+  skips |= skipping(double(c_.profile.levels[0].line_bytes));
   Stretch s{whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, false, rows > 1 ? piece : whole};
   if (sums && rows > 1) s.bytes = Stretch::kPanel, s.go_on = !jumps;  // what one row's end waits for, the others' lines hide
   return s;
