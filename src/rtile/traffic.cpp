@@ -16,7 +16,10 @@ class Traffic : Walks {
 
   /// Streams beyond the first-level cache.
   void run() {
-    into_.back().read_bytes = (plan_.stream ? c_.missing_beside_streams : c_.missing) * c_.ahead_bytes;
+    double ahead = (plan_.stream ? c_.missing_beside_streams : c_.missing) * c_.ahead_bytes, pieces = 1;
+    for (size_t i = 0; i < facts_.reads && ahead > 0; ++i)
+      if (plan_.operands[i].ahead > 0) pieces = std::max(pieces, jumping(stretch(i).piece));
+    into_.back().read_bytes = pieces * ahead;
     place_sums();
     size_t farthest = 0;  // the last level that streams come from
     for (size_t i = 0; i < facts_.operands.size(); ++i)

@@ -119,10 +119,17 @@ double Walks::unfollowed_store() const {
   return std::max(0.0, memory.latency_ns / under_way * memory.write_gbs(1) / memory.line_bytes - 1);
 }
 
+double Walks::jumping(double piece) const {
+  constexpr double kOneLine = 1.5;
+  const double lines = piece / double(c_.profile.levels[0].line_bytes);
+  return 1 + kOneLine / (lines * lines);
+}
+
 double Walks::streamed_pieces(size_t i, const Stretch& s) const {
   constexpr double kStreamedTurns = 8, kWhole = 512, kMost = 4, kParts = 8, kTwoRows = 1.4;
-  if (plan_.lanes * facts_.operands[i].element_bytes >= c_.profile.levels[0].line_bytes) return std::min(s.turns, kStreamedTurns);
-  const double most = s.piece < c_.profile.levels[0].line_bytes ? kParts : kMost;
+  const double line = double(c_.profile.levels[0].line_bytes);
+  if (plan_.lanes * facts_.operands[i].element_bytes >= line) return std::max(std::min(s.turns, kStreamedTurns), jumping(s.piece));
+  const double most = s.piece < line ? kParts : kMost;
   return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, most);
 }
 
