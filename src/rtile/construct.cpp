@@ -273,12 +273,13 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   if (!gpu && options.threads != 1) {
     const auto split = [&](const std::shared_ptr<const ir::TensorProgram>& rows, const std::vector<int64_t>& parts) {
       const auto its = std::find_if(rewritten.begin(), rewritten.end(), [&](const Rewritten& r) { return r.program == rows; });
-      if (const auto r = split_reductions(rows ? *rows : program, its->nests, parts, false)) add(*r);
+      if (const auto r = split_reductions(rows ? *rows : program, its->nests, parts, false)) add_if_fits(*r);
     };
     const auto whole = all.front().program;
-    split(whole->extended, parts_for_workers(*whole, profile));
+    const std::vector<int64_t> for_idle = parts_for_workers(*whole, profile), for_all(form.nests.size(), whole->threads);
+    split(whole->extended, for_idle);
     // of rows from parts of a tensor, whole rows for each worker: pieces of them may be too short for the prefetchers
-    if (in_parts) split(in_parts, std::vector<int64_t>(form.nests.size(), whole->threads));
+    if (in_parts && (in_parts != whole->extended || for_idle != for_all)) split(in_parts, for_all);
   }
   if (gpu) {
     maker(all.front())->describe(all.front());  // its limit

@@ -11,8 +11,8 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Parts of the rows, the first that divides them: of rows that are reduced four streams are the fastest, two faster than one, eight slower
-/// than four; of reduced rows, whose sums are read and written once for all that are taken by turns, eight as fast as four or faster.
+/// Parts of the rows, the first that divides them: where each row is reduced, four streams are the fastest, two faster than one, eight
+/// slower than four; where columns are, whose sums are read and written once for all rows taken by turns, eight as fast as four or faster.
 constexpr int64_t kParts[] = {4, 5, 3, 2}, kOfColumns[] = {8, 4, 5, 6, 7, 3, 2};
 
 class RowsApart {

@@ -98,7 +98,8 @@ class Walks : public CountedPlan {
   static double overfull(double lines, const hw::MemoryLevel& level);
   /// Neighbours along the axis are a line and more apart.
   bool across(const NestFacts::OperandFacts& o, size_t a) const;
-  /// Of a cache, that its rows can fall into. Pre: the cache says how many ways it has.
+  /// Of a cache, that rows so many bytes apart (0: one row), or an operand's, can fall into. Pre: the cache says how many ways it has.
+  static double sets(int64_t stride, const hw::MemoryLevel& level);
   double sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const;
   /// The innermost loop that goes from one piece of a row to the next; the rows walked by one iteration of a loop.
   std::optional<size_t> loop_along_rows(const NestFacts::OperandFacts& o) const;

@@ -47,12 +47,16 @@ bool Walks::across(const NestFacts::OperandFacts& o, size_t a) const {
   return std::abs(o.coef[a]) * o.element_bytes >= c_.profile.levels[0].line_bytes;
 }
 
-double Walks::sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const {
+double Walks::sets(int64_t stride, const hw::MemoryLevel& level) {
   const int64_t way = level.capacity_bytes / level.ways;
-  int64_t apart = way;
+  return double(std::min(way / level.line_bytes, way / std::gcd(stride, way)));
+}
+
+double Walks::sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const {
+  int64_t apart = 0;
   for (size_t a = 0; a < n_; ++a)
-    if (o.coef[a] != 0 && nest_.axes[a].extent > 1 && across(o, a)) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
-  return double(std::min(way / level.line_bytes, way / apart));
+    if (nest_.axes[a].extent > 1 && across(o, a)) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
+  return sets(apart, level);
 }
 
 std::optional<size_t> Walks::loop_along_rows(const NestFacts::OperandFacts& o) const {
@@ -107,8 +111,7 @@ double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {
   const int64_t stride = std::abs(o.coef[size_t(plan_.vec)]) * o.element_bytes;
   if (l1.ways <= 0 || plan_.lanes == 1 || plan_.store_transpose_axis >= 0 || (o.inner && nest_.has_reduction()) || stride < l1.line_bytes)
     return 0;
-  const int64_t way = l1.capacity_bytes / l1.ways, sets = std::min(way / l1.line_bytes, way / std::gcd(stride, way));
-  const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / double(sets);
+  const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / sets(stride, l1);
   return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * overfull(rows, l1) / kAtOnce;
 }
 
