@@ -101,7 +101,7 @@ class PaddedCopy {
         box_(rtile::box_layout(tensor_, access_.index, c.nest.full_extents())) {
     if (source_.strides[run_] != inner_) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
     for (size_t d = 0; d < run_; ++d) rows_ *= box_.count[d];
-    const int64_t tasks = std::max<int64_t>(1, c.plan.tasks());
+    const int64_t tasks = c.plan.copies_alone ? 1 : std::max<int64_t>(1, c.plan.tasks());
     for (; rows_ < tasks && run_ + 1 < shape_.size(); inner_ /= shape_[run_]) rows_ *= box_.count[run_++];  // enough for all
     tasks_ = std::min(rows_, tasks);
   }

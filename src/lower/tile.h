@@ -161,6 +161,8 @@ class Tile {
   bool begins_line(const Operand& o, const Address& where) const;
   /// Does no place of the tile before this one, or of the tile before it along o.slides, read the same line? True where it is not known.
   bool first_read(const Operand& o) const;
+  /// Of the steps of a window along a row, the first: the others read the same lines.
+  bool first_of_row(const Operand& o) const;
 
   /// Points of the tile that one load serves.
   int64_t uses(const Access& x) const;
@@ -240,9 +242,11 @@ class Tile {
 
   /// Does a step of the reduction read again what another step has read for a neighbouring point, and keeps no window of it?
   bool slides() const;
-  /// Is its reduction written out whole, and has the next tile more factors in common with it than registers? A compiler would load them
-  /// once for both, and keep them on the stack.
+  /// Is its reduction written out whole, or what a loop leaves of it, and has the next tile more factors in common with that than
+  /// registers? A compiler would load them once for both, and keep them on the stack (8 × 16 sums of 34 bytes, 10 of them behind the
+  /// loop: 42.3 µs for 104 × 1192; 20.9 without; GCC 12, Zen 4).
   bool shares_many() const;
+  static constexpr int64_t kRest = 4;  ///< steps that a loop may leave to be written out
   void accumulate(const Statement& s, int acc);
   /// Zero in the lanes past the end of a reduced vector axis, as the loads of its last vector leave them.
   bool zero_beyond(const ir::Expr& e) const;

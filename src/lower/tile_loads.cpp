@@ -136,6 +136,8 @@ Value Tile::broadcast(const Operand& o, const std::string& primitive, bool integ
   const Value v = pure(primitive, integer, std::move(args), c_.program[o.access.tensor].name);
   const bool fresh = scope().values.size() > before;
   if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+  if (o.slides >= 0 && fresh && first_read(o) && first_of_row(o))  // every other element of two vectors
+    for (const int64_t vector : {int64_t{0}, int64_t(W_)}) fetch_ahead(o, {where.pointer, where.offset + Int(vector)});
   return v;
 }
 
@@ -169,6 +171,13 @@ bool Tile::first_read(const Operand& o) const {
     return step <= 0 || row > last - step;
   }
   return true;
+}
+
+bool Tile::first_of_row(const Operand& o) const {
+  const ir::Index& along = o.access.index.back();
+  return std::all_of(along.terms.begin(), along.terms.end(), [&](const ir::Index::Term& t) {
+    return is_output(t.axis) || (reduced_[size_t(t.axis)].terms.empty() && reduced_[size_t(t.axis)].constant == 0);
+  });
 }
 
 bool Tile::begins_line(const Operand& o, const Address& where) const {

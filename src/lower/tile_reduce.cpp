@@ -107,7 +107,7 @@ void Tile::reduce(size_t level) {
     const int64_t main = whole / step * step;
     if (main > 0) loop(Int(0), Int(main), step, t.hi, main - step);
     if (main < whole) {
-      if (whole - main <= 4 * unit)
+      if (whole - main <= kRest * unit)
         at(Int(main), (whole - main) / unit);
       else
         loop(Int(main), Int(whole), unit, 1, whole - unit);
@@ -153,13 +153,16 @@ void Tile::body() {
 }
 
 bool Tile::shares_many() const {
-  constexpr int64_t kMany = 24;  // that no compiler has registers for beside the sums
+  constexpr int64_t kMany = 24, kBesideLoop = 12;  // that no compiler has registers for beside the sums, or beside those of a loop
   if (!c_.contraction || slides_ || c_.plan.loops.empty()) return false;
-  int64_t steps = 1;
+  int64_t steps = 1;  // that are written out before, behind or without a loop
+  bool loop = false;
   for (int a : c_.plan.reduce_order) {
     const rtile::Blocking& t = c_.plan.tile[size_t(a)];
-    if (t.hi * t.unit < t.extent) return false;
-    steps *= t.units();
+    const int64_t whole = t.extent / t.unit, trips = whole / t.hi, rest = whole % t.hi;
+    if (loop) return false;  // around this one
+    loop = trips >= 2;
+    steps *= (loop ? 0 : trips * t.hi) + (rest <= kRest || trips == 0 ? rest : 0) + int64_t(t.extent % t.unit != 0);
   }
   const int next = c_.plan.loops.back().axis;
   return std::any_of(c_.plan.operands.begin(), c_.plan.operands.end(), [&](const Operand& o) {
@@ -169,7 +172,7 @@ bool Tile::shares_many() const {
     int64_t values = steps;
     for (int a : along)
       if (is_output(a)) values *= v_.size[size_t(a)];
-    return !along.count(next) && values > kMany;
+    return !along.count(next) && values > (loop ? kBesideLoop : kMany);
   });
 }
 

@@ -190,7 +190,9 @@ int Planner::passes_by(const NestPlan& p, size_t operand) const {
 
 int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
-  if (p.operands[operand].placement != Placement::direct || !o.affine || o.coef[size_t(p.vec)] != 1 || reuse(p, operand) > 1) return -1;
+  const bool loaded =
+      o.coef[size_t(p.vec)] == 1 || (o.coef[size_t(p.vec)] == 2 && !p.operands[operand].transposed);  // or every other element
+  if (p.operands[operand].placement != Placement::direct || !o.affine || !loaded || reuse(p, operand) > 1) return -1;
   int widest = -1;
   for (int a : outputs_) {
     const int64_t row = std::abs(o.coef[size_t(a)]) * p.tile[size_t(a)].size() * o.element_bytes;
@@ -348,6 +350,7 @@ bool Planner::apart(const NestPlan& p) const {
 }
 
 void Planner::finish(NestPlan p) {
+  p.copies_alone = copies(p) && copied_alone(nest_, facts_, p, c_);
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);

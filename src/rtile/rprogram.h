@@ -163,6 +163,7 @@ struct NestPlan {
   bool stream = false;           ///< f32 results go past the caches: they would leave them before anyone reads them
   bool apart = false;            ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
                                  ///< ones, would take registers from the accumulators
+  bool copies_alone = false;     ///< padded copies are made by one worker: so small that starting the others takes longer
   bool guarded = false;          ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
   hw::Estimate estimate;

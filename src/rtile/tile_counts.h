@@ -43,6 +43,20 @@ class CountedPlan {
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
   /// That are active at once.
   int workers() const { return int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))); }
+  /// Elements of a step of 1 of a loop over the axis.
+  int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
+  /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
+  int64_t covered_by(size_t loop) const {
+    const size_t a = size_t(plan_.loops[loop].axis);
+    int64_t within = axes_[a].covered;
+    for (size_t outer = 0; outer < loop; ++outer)
+      if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * step_unit(a));
+    return within;
+  }
+  /// Iterations of a loop, by the busiest worker, each time that it runs.
+  double trips_of(size_t loop) const {
+    return double(ceil_div(covered_by(loop), plan_.loops[loop].step * step_unit(size_t(plan_.loops[loop].axis))));
+  }
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
 };
 

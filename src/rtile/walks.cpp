@@ -28,14 +28,6 @@ void distinct(std::vector<int64_t>& values) {
 
 }  // namespace
 
-int64_t Walks::covered_by(size_t loop) const {
-  const size_t a = size_t(plan_.loops[loop].axis);
-  int64_t within = axes_[a].covered;
-  for (size_t outer = 0; outer < loop; ++outer)
-    if (size_t(plan_.loops[outer].axis) == a) within = std::min(within, plan_.loops[outer].step * step_unit(a));
-  return within;
-}
-
 int64_t Walks::within_tile(size_t a) const {
   if (!reduced(a)) return plan_.tile[a].size();
   int64_t covered = nest_.axes[a].extent;

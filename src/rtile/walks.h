@@ -90,8 +90,6 @@ class Walks : public CountedPlan {
  private:
   /// What the nest touches of it ends where it begins the next time.
   bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
-  /// Of its axis by the loop: all that the worker does, or a step of the loop around it.
-  int64_t covered_by(size_t loop) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.
@@ -106,8 +104,6 @@ class Walks : public CountedPlan {
   double rows_inside(const NestFacts::OperandFacts& o, size_t loop) const;
   /// Of all lines that are walked before the neighbour of a piece.
   double column_bytes(size_t operand) const;
-  /// Elements of a step of 1 of a loop over the axis.
-  int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
   /// Of a line that prefetchers do not ask for: stores of a tile come together, others as many as a core looks ahead.
   double unfollowed_store() const;
 };

@@ -71,8 +71,7 @@ double Walks::rows_inside(const NestFacts::OperandFacts& o, size_t loop) const {
   for (size_t a = 0; a < n_; ++a)
     if (across(o, a)) rows *= double(plan_.tile[a].size());
   for (size_t l = loop + 1; l < plan_.loops.size(); ++l)
-    if (const size_t a = size_t(plan_.loops[l].axis); across(o, a))
-      rows *= double(ceil_div(covered_by(l), plan_.loops[l].step * step_unit(a)));
+    if (const size_t a = size_t(plan_.loops[l].axis); across(o, a)) rows *= trips_of(l);
   return rows;
 }
 

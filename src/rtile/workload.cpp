@@ -9,6 +9,8 @@ namespace rgen::rtile {
 
 namespace {
 
+constexpr double kMovedNs = 10;  ///< of a line that goes from core to core, where many do
+
 class Counter : CountedPlan {
  public:
   explicit Counter(const CountedPlan& plan) : CountedPlan(plan) {}
@@ -23,38 +25,63 @@ class Counter : CountedPlan {
     if (!gpu()) count_traffic(*this, w_.levels);  // of a GPU's tasks together: GpuTile
     w_.workers = workers();
     if (c_.threads == 1) w_.regions = 0;  // a fused group's nests run inside its tasks
-    for (const Operand& o : plan_.operands)
-      if (o.placement == Placement::box) ++w_.regions;
-    copies();
+    if (!plan_.copies_alone) w_.regions += boxes();
+    w_.call_overheads += copies_ns(plan_.copies_alone);
     other_tiles();
     if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
     return std::move(w_);
   }
 
+  bool copied_alone() const {
+    return !gpu() && workers() > 1 && boxes() > 0 && copies_ns(true) < copies_ns(false) + boxes() * c_.profile.fork_join_us * 1e3;
+  }
+
  private:
   hw::Workload w_;
 
-  /// Workers that write neighbouring pieces of the same rows: a core fetches ahead, in order to write them, lines that are the next
-  /// one's. On two cores of Zen 4 a maximum whose workers share rows of 256 bytes takes 51 to 165 µs instead of 26.
+  /// Workers that write neighbouring parts of a result: a core fetches ahead, in order to write them, lines that are the next one's.
   void interleaved_stores() {
-    constexpr double kMovedNs = 10;  // of a line that goes from core to core, per line stored
     if (gpu()) return;
     for (const Parallel& split : plan_.parallel)
-      for (size_t i = facts_.reads; split.parts > 1 && i < facts_.operands.size(); ++i) {
-        const auto& o = facts_.operands[i];
-        const auto stride = [&](size_t a) { return double(std::abs(o.coef[a]) * o.element_bytes); };
-        const double along = stride(size_t(split.axis)), piece = along * double(axes_[size_t(split.axis)].covered);
-        double bytes = o.element_bytes;
-        bool rows = false;
-        for (size_t a = 0; a < n_; ++a) {
-          if (o.coef[a] == 0) continue;
-          bytes *= double(axes_[a].covered), rows |= stride(a) > along && nest_.axes[a].extent > 1;
-        }
-        if (rows && piece > 0)
-          w_.call_overheads += bytes / c_.profile.levels[0].line_bytes * std::min(1.0, kWrittenAhead / piece) * kMovedNs;
-      }
+      for (size_t i = facts_.reads; split.parts > 1 && i < facts_.operands.size(); ++i)
+        w_.call_overheads += kMovedNs * (lines_beside(facts_.operands[i], split) + lines_below(facts_.operands[i], split));
   }
+  double stride(const NestFacts::OperandFacts& o, size_t a) const { return double(std::abs(o.coef[a]) * o.element_bytes); }
+
+  /// ... pieces of the same rows. On two cores of Zen 4 a maximum whose workers share rows of 256 bytes takes 51 to 165 µs instead of 26.
+  double lines_beside(const NestFacts::OperandFacts& o, const Parallel& split) const {
+    const double along = stride(o, size_t(split.axis)), piece = along * double(axes_[size_t(split.axis)].covered);
+    double bytes = o.element_bytes;
+    bool rows = false;
+    for (size_t a = 0; a < n_; ++a) {
+      if (o.coef[a] == 0) continue;
+      bytes *= double(axes_[a].covered), rows |= stride(o, a) > along && nest_.axes[a].extent > 1;
+    }
+    return rows && piece > 0 ? bytes / line() * std::min(1.0, kWrittenAhead / piece) : 0;
+  }
+
+  /// ... rows that the innermost loop walks: prefetchers follow its steps into the next worker's rows, a tile's lines at the end of every
+  /// walk. 45 × 41 by 41 × 2432 of bytes on two cores of Zen 4, each 76 times down its half of the rows: 21 µs; up the first half and down
+  /// the second, or each along half of the columns, 13.
+  double lines_below(const NestFacts::OperandFacts& o, const Parallel& split) const {
+    const int home = c_.home[size_t(o.tensor)];
+    const bool own = home < 0 || (!c_.beyond_caches(o.tensor) && c_.profile.levels[size_t(home)].shared_by == 1);  // a worker's caches
+    if (!own || stride(o, size_t(split.axis)) < line()) return 0;
+    double walks = 1;
+    int innermost = -1;
+    for (size_t l = 0; l < plan_.loops.size(); ++l) {
+      const double trips = trips_of(l);
+      if (trips <= 1) continue;
+      innermost = plan_.loops[l].axis;
+      if (innermost != split.axis) walks *= trips;
+    }
+    double lines = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (o.coef[a] != 0) lines *= stride(o, a) < line() ? std::ceil(stride(o, a) * double(plan_.tile[a].size()) / line()) : axes_[a].mean;
+    return innermost == split.axis ? walks * lines : 0;
+  }
+  double line() const { return c_.profile.levels[0].line_bytes; }
 
   /// Tiles of other sizes are copies of the code, which come from the second cache each time that the nest begins.
   void other_tiles() {
@@ -66,22 +93,29 @@ class Counter : CountedPlan {
     w_.call_overheads += (sizes - 1) * kCopy / c_.profile.ghz;
   }
 
-  /// Padded copies made before the nest, row by row: where it comes from, which parts of it are inside; then whole vectors.
-  void copies() {
+  int boxes() const {
+    return int(std::count_if(plan_.operands.begin(), plan_.operands.end(), [](const Operand& o) { return o.placement == Placement::box; }));
+  }
+  /// Padded copies made before the nest, row by row: where it comes from, which parts of it are inside; then whole vectors. `alone`: by one
+  /// worker, from whose cache the others fetch them.
+  double copies_ns(bool alone) const {
     constexpr double kRow = 24, kVector = 5;  // instructions; of narrow types most vectors are copied as bytes
+    const auto& p = c_.profile;
+    double ns = 0;
     for (size_t i = 0; i < facts_.reads; ++i) {
       if (plan_.operands[i].placement != Placement::box) continue;
       const auto& o = facts_.operands[i];
-      const auto& p = c_.profile;
-      const int64_t tasks = std::max<int64_t>(1, plan_.tasks());  // fewer rows than tasks are divided
+      const int64_t tasks = alone ? 1 : std::max<int64_t>(1, plan_.tasks());  // fewer rows than tasks are divided
       const double rows = o.box_rows < tasks ? double(o.box_rows) / double(tasks) : double(ceil_div(o.box_rows, tasks));
       const double copied = rows * double(o.box_row * o.element_bytes),
                    vectors = rows * std::ceil(double(o.box_row * o.element_bytes) * 8 / p.vector_bits);
       double read = o.element_bytes;
       for (int64_t s : o.shape) read *= double(s);
       read *= rows / double(o.box_rows);
-      w_.call_overheads += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns(o, read, copied));
+      ns += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns(o, read, copied));
+      if (alone) ns += copied / line() * (1 - 1.0 / workers()) * kMovedNs;
     }
+    return ns;
   }
 
   /// What a copy reads from the tensor's home and writes to the nearest level that holds it.
@@ -90,7 +124,7 @@ class Counter : CountedPlan {
     const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
     const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, written, 0.8)))];
     const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
-    return missing * read / from.read_gbs(w_.workers) + written / to.write_gbs(w_.workers);
+    return missing * read / from.read_gbs(workers()) + written / to.write_gbs(workers());
   }
 
   /// An activation packed before the nest, or before the fused group of which this is one tile: rows of 32-bit groups that change places
@@ -159,6 +193,11 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context) {
   const TileCounts counts = count_tiles(nest, plan);
   return Counter(CountedPlan(nest, facts, plan, context, counts)).run();
+}
+
+bool copied_alone(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context) {
+  const TileCounts counts = count_tiles(nest, plan);
+  return Counter(CountedPlan(nest, facts, plan, context, counts)).copied_alone();
 }
 
 }  // namespace rgen::rtile

@@ -279,6 +279,47 @@ TEST_CASE("workers do not write pieces of the same lines' neighbours") {
   CHECK(overheads() > apart + 50e3);
 }
 
+TEST_CASE("workers do not walk down into each other's rows") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": 48, "n": 2432, "k": 40}})");
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 2}).front();
+  const rtile::Nest& nest = best.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = best.program->groups[0].nests[0];
+  const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+  rtile::PlanContext context{rtile::residence(program, {nest}, profile, 2), program, profile, 2};
+  const int rows = plan.vec == 0 ? 1 : 0;
+  plan.tile[size_t(rows)] = rtile::Blocking(48, 1, 4);
+  plan.tile[size_t(plan.vec)] = rtile::Blocking(2432, 16, 32);
+  const auto overheads = [&](int split, int outside, int inside) {
+    plan.parallel = {{split, 2}}, plan.loops = {{outside, 1}, {inside, 1}};
+    return rtile::workload(nest, facts, plan, context).call_overheads;
+  };
+  // 76 times down the rows, 4 × 2 lines of the other worker's each time
+  CHECK(overheads(rows, plan.vec, rows) == doctest::Approx(overheads(rows, rows, plan.vec) + 76 * 8 * 10));
+  CHECK(overheads(plan.vec, plan.vec, rows) == overheads(plan.vec, rows, plan.vec));
+  std::fill(context.home.begin(), context.home.end(), int(profile.levels.size()) - 1);
+  CHECK(overheads(rows, plan.vec, rows) == overheads(rows, rows, plan.vec));  // nobody's cache has them
+}
+
+TEST_CASE("one worker makes copies that take less time than starting the others") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto alone = [&](const char* size) {
+    const ir::TensorProgram program =
+        ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "s8", "params": {)" + std::string(size) + "}}");
+    for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 2, .top_k = 50}))
+      if (const rtile::NestPlan& p = c.program->groups[0].nests[0]; p.copy_flips() && p.tasks() > 1) {
+        const std::string source = emit::emit_cpp(program, c, profile).source;
+        CHECK((source.find("{ reduce0_pad_A(") == std::string::npos) == p.copies_alone);
+        return p.copies_alone;
+      }
+    FAIL("no plan copies");
+    return false;
+  };
+  CHECK(alone(R"("m": 45, "n": 2432, "k": 41)"));
+  CHECK(!alone(R"("m": 512, "n": 512, "k": 512)"));
+}
+
 TEST_CASE("a function of what is the same for a whole row is computed once a tile") {
   const hw::Profile profile = hw::load_profile("zen4");
   const ir::TensorProgram program = ir::parse_program(
@@ -331,6 +372,14 @@ TEST_CASE("of a window that slides through memory, only the row that is new is a
   CHECK(source(spec(8), large).find("prefetch_l2(") == std::string::npos);  // all is in the last cache
 }
 
+TEST_CASE("a window that takes every other element of its rows asks for their lines ahead, too") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const std::string planes = source(R"--({"inputs": {"X": {"shape": [400, 146, 200]}},
+        "compute": ["Y[c:400, p:72, q:99] = max(r:3, s:3 | X[c, 2*p + r, 2*q + s])"], "outputs": ["Y"]})--",
+                                    profile);
+  CHECK(planes.find("prefetch_l2(") != std::string::npos);
+}
+
 TEST_CASE("groups of small elements ask for the rows that pass by as others do") {
   const hw::Profile profile = hw::load_profile("zen4");
   for (const char* dtype : {"f32", "bf16"}) {
@@ -356,6 +405,10 @@ TEST_CASE("a tile without loops does not keep for the next one what registers ca
   };
   CHECK(product(15).find("  reload();") != std::string::npos);
   CHECK(product(600).find("  reload();") == std::string::npos);
+  // nor what a loop leaves
+  const std::string bytes =
+      source(R"({"name": "p", "op": "matmul", "dtype": "s8", "params": {"m": 104, "n": 1192, "k": 34, "out": "s32"}})", profile);
+  CHECK(bytes.find("  reload();") != std::string::npos);
 }
 
 TEST_CASE("partial sums have four bytes whatever their results have, and wait where they fit") {
