@@ -350,7 +350,7 @@ bool Planner::apart(const NestPlan& p) const {
 }
 
 void Planner::finish(NestPlan p) {
-  p.copies_alone = copies(p) && copied_alone(nest_, facts_, p, c_);
+  p.copies_alone = c_.threads > 1 && copies(p) && copied_alone(nest_, facts_, p, c_);
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);

@@ -33,9 +33,7 @@ class Counter : CountedPlan {
     return std::move(w_);
   }
 
-  bool copied_alone() const {
-    return !gpu() && workers() > 1 && boxes() > 0 && copies_ns(true) < copies_ns(false) + boxes() * c_.profile.fork_join_us * 1e3;
-  }
+  bool copied_alone() const { return workers() > 1 && copies_ns(true) < copies_ns(false) + boxes() * c_.profile.fork_join_us * 1e3; }
 
  private:
   hw::Workload w_;

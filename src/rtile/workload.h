@@ -54,7 +54,7 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
 /// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.
 bool stays_in_l2(double once, double total, const PlanContext& context);
 
-/// NestPlan::copies_alone: one worker makes the padded copies sooner than all of them could be started.
+/// NestPlan::copies_alone: one worker makes the padded copies sooner than all of them could be started. Pre: a CPU's plan.
 bool copied_alone(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
 
 /// The busiest worker's workload.
