@@ -29,6 +29,7 @@ struct Addressing {
   bool padded = false;  ///< whole vectors may be read at the tail (packed)
   int64_t stream = 0;   ///< > 0: from one stream of the tile to the next along the vector axis: `inside` counts within one alone
   int64_t stream_columns = 0;
+  bool combined = false;    ///< in the buffer of NestPlan::combining: `value` counts from where it begins (TileParams::base)
   int64_t correction = -1;  ///< group form with signed × signed bytes: offset of the sums after a block's panel (in elements)
 };
 
@@ -89,12 +90,14 @@ struct NestContext {
   std::string prefix;                  ///< of procedure names
   int64_t workers = 1;                 ///< tasks that may copy operands before the nest
   std::optional<rtile::Contraction> contraction = {};
+  int combined = -1;  ///< the buffer of plan.combining
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.
 struct TileParams {
   std::vector<int> start, block;  ///< per output axis
   std::vector<int> begin, end;    ///< per chunked reduced axis
+  std::vector<int> base;          ///< per output axis: where the buffer of NestPlan::combining begins
   int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
   Int sums_at = 0;                ///< ... from this element on
 };

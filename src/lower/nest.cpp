@@ -19,7 +19,7 @@ class NestLowering {
  public:
   explicit NestLowering(NestContext& c) : c_(c), b_(c.builder), n_(int(c.nest.axes.size())) {
     const auto none = std::vector<int>(size_t(n_), -1);
-    params_ = {none, none, none, none};
+    params_ = {none, none, none, none, none};
     begin_.assign(size_t(n_), Int(0));
     for (int a = 0; a < n_; ++a) end_.push_back(Int(is_output(a) ? tile(a).blocks : extent(a)));
   }
@@ -31,6 +31,7 @@ class NestLowering {
       if (o >= 0) p.params.push_back(o);
     bodies_.push_back(&p.body);
     if (c_.plan.form == rtile::AtomForm::matrix) put(main_shape());
+    if (c_.plan.combining) c_.combined = combining_buffer();
     if (c_.plan.tasks() > 1) {
       const int task = b_.variable("task", 0, c_.plan.tasks() - 1);
       p.params.push_back(task);
@@ -132,19 +133,8 @@ class NestLowering {
       params_.begin[x] = params_.end[x] = -1;
       return;
     }
-    if (step > 1) {  // a tile of blocks
-      if (step >= tile(a).blocks) return loops(i + 1);
-      const int64_t blocks = tile(a).blocks;
-      const int from = b_.variable(name(a) + "_tile", 0, blocks - 1), to = b_.variable(name(a) + "_tile_end", 0, blocks);
-      const Int saved_begin = begin_[x], saved_end = end_[x];
-      in_loop(from, saved_begin, saved_end, step, [&] {
-        put({LetInt{LetInt::Op::min, to, Int::var(from) + Int(step), saved_end}});
-        begin_[x] = Int::var(from), end_[x] = Int::var(to);
-        loops(i + 1);
-      });
-      begin_[x] = saved_begin, end_[x] = saved_end;
-      return;
-    }
+    if (c_.plan.combining && i + 4 == c_.plan.loops.size()) return combine(i);
+    if (step > 1) return tile_of_blocks(c_.plan.loops[i], [&] { loops(i + 1); });
     if (tile(a).blocks == 1) return loops(i + 1);
     const Blocking& t = tile(a);
     const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
@@ -168,6 +158,97 @@ class NestLowering {
     } else {
       in_loop(block, begin_[x], end_[x], 1, inside);
     }
+  }
+
+  void tile_of_blocks(const rtile::Loop& l, const std::function<void()>& inside) {
+    const size_t x = size_t(l.axis);
+    const int64_t blocks = tile(l.axis).blocks;
+    if (l.step >= blocks) return inside();
+    const int from = b_.variable(name(l.axis) + "_tile", 0, blocks - 1), to = b_.variable(name(l.axis) + "_tile_end", 0, blocks);
+    const Int saved_begin = begin_[x], saved_end = end_[x];
+    in_loop(from, saved_begin, saved_end, l.step, [&] {
+      put({LetInt{LetInt::Op::min, to, Int::var(from) + Int(l.step), saved_end}});
+      begin_[x] = Int::var(from), end_[x] = Int::var(to);
+      inside();
+    });
+    begin_[x] = saved_begin, end_[x] = saved_end;
+  }
+
+  // ---- write combining (NestPlan::combining) ----
+
+  const rtile::Statement& combined_statement() const {
+    const rtile::Statement* stored = nullptr;
+    c_.nest.for_each_statement([&](const rtile::Statement& s) {
+      if (s.store) stored = &s;
+    });
+    return *stored;
+  }
+  int combining_buffer() {
+    return b_.workspace(c_.program[combined_statement().tensor].name + "_pieces", DType::f32,
+                        c_.plan.buffered_rows() * c_.plan.buffered_pitch() + 2 * rtile::WriteCombining::kLine, c_.plan.tasks());
+  }
+
+  struct Range {
+    Int from, to;
+    Int length() const { return to - from; }
+  };
+  /// Of the elements of the axis' current blocks.
+  Range elements(int axis) { return {element(axis, begin_[size_t(axis)]), element(axis, end_[size_t(axis)])}; }
+  /// The first of a block, or the axis' extent.
+  Int element(int axis, const Int& block) {
+    const Blocking& t = tile(axis);
+    if (block.is_const()) return Int(std::min(t.start(block.constant), t.extent));
+    Int at = block * (t.hi * t.unit);
+    if (t.ragged()) {
+      const int over = b_.variable("short", 0, t.blocks - t.n_hi);
+      put({LetInt{LetInt::Op::max, over, block - Int(t.n_hi), Int(0)}});
+      at = at - Int::var(over, t.unit);
+    }
+    const int v = b_.variable(name(axis) + "_at", 0, t.extent);
+    put({LetInt{LetInt::Op::min, v, at, Int(t.extent)}});
+    return Int::var(v);
+  }
+
+  /// The loop over the rows of the buffer, the one over their pieces, and what is inside; then the pieces go to memory.
+  void combine(size_t i) {
+    const auto& [along, over, whole] = *c_.plan.combining;
+    const auto base = [&](int axis, const Int& at) { params_.base[size_t(axis)] = at.is_const() ? -1 : at.terms[0].first; };
+    const Range all_rows = elements(over), all = elements(along);
+    tile_of_blocks(c_.plan.loops[i], [&] {
+      const Range rows = elements(over);
+      tile_of_blocks(c_.plan.loops[i + 1], [&] {
+        const Range piece = elements(along);
+        base(over, rows.from), base(along, piece.from);
+        loops(i + 2);
+        base(over, 0), base(along, 0);
+        const int64_t columns = c_.plan.buffered_columns();
+        if (whole)
+          stream(rows, piece, Int(1), rows.length() * columns, (rows.from - all_rows.from) * columns, (all_rows.to - rows.to) * columns);
+        else
+          stream(rows, piece, rows.length(), piece.length(), piece.from - all.from, all.to - piece.to);
+      });
+    });
+  }
+
+  /// `count` pieces, of `length` elements, with so many elements of the worker's before and after each.
+  void stream(const Range& rows, const Range& columns, const Int& count, const Int& length, const Int& before, const Int& after) {
+    const rtile::Statement& s = combined_statement();
+    const Location& at = c_.location.at(s.tensor);
+    const rtile::Linear l = rtile::linearise(s.index, at.strides, n_);
+    const int64_t stride = l.coef[size_t(c_.plan.combining->rows)];
+    Int to(l.constant);
+    for (int a = 0; a < n_; ++a)
+      if (params_.start[size_t(a)] >= 0) to = to + Int::var(params_.start[size_t(a)], l.coef[size_t(a)]);
+    const int result = b_.pointer(at.buffer, c_.program[s.tensor].name), pieces = b_.pointer(c_.combined, "pieces");
+    put({LetPtr{result, to + rows.from * stride + columns.from}});
+    put({LetPtr{pieces, Int(rtile::WriteCombining::kLine)}});
+    const auto piece = [&](const Int& row) {
+      const Address target{result, row * stride}, source{pieces, row * c_.plan.buffered_pitch()};
+      put({Op{"stream_piece_f32", -1, false, {target, source, length, before, after}}});
+    };
+    if (count == Int(1)) return piece(Int(0));
+    const int row = b_.variable("row", 0, c_.plan.buffered_rows() - 1);
+    in_loop(row, Int(0), count, 1, [&] { piece(Int::var(row)); });
   }
 
   // ---- which copy of the tile ----

@@ -52,6 +52,7 @@ Table make_table() {
   t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
   t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
+  t["stream_piece_f32"] = {};  // what it writes depends on where lines begin: the simulation's Machine::stream_piece
   // a warp's fragments: which lane touches what is checked where such kernels are executed
   t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
       t["fragment_staged_tf32_a"] = t["fragment_staged_tf32_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =

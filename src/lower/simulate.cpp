@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMostViolations = 8;
 constexpr int64_t kTileRowBytes = 64;
-constexpr const char* kConfigure = "configure_tiles";  ///< (rows of tile 0, of tile 1, …)
+constexpr const char* kConfigure = "configure_tiles";     ///< (rows of tile 0, of tile 1, …)
+constexpr const char* kStreamPiece = "stream_piece_f32";  ///< (result, buffer, elements, before and after them in the worker's row)
 
 /// One element: who wrote and read it last. Regions are numbered in order of execution, prepacks first.
 struct Cell {
@@ -76,7 +77,8 @@ void prepare(const Stmt& s, Nodes& into) {
                             [&](const LetInt& l) { into.push_back({&l}); }, [&](const LetPtr& l) { into.push_back({&l}); },
                             [&](const Call& c) { into.push_back({&c}); },
                             [&](const Op& o) {
-                              if (Accesses a = prepare(o); !a.all.empty() || o.primitive == kConfigure) into.push_back({std::move(a)});
+                              if (Accesses a = prepare(o); !a.all.empty() || o.primitive == kConfigure || o.primitive == kStreamPiece)
+                                into.push_back({std::move(a)});
                             },
                             [](const Comment&) {}},
              s.node);
@@ -360,7 +362,23 @@ class Machine {
       tile_rows_.clear();
       for (const Arg& rows : a.source->args) tile_rows_.push_back(eval(std::get<Int>(rows)));
     }
+    if (a.source->primitive == kStreamPiece) stream_piece(*a.source);
     for (const Access& x : a.all) touch(*a.source, x);
+  }
+
+  /// The lines that end in a piece, and what begins one moves in front of the piece. Arguments begin lines.
+  void stream_piece(const Op& op) {
+    constexpr int64_t kLine = 16;
+    const Address &to = std::get<Address>(op.args[0]), &from = std::get<Address>(op.args[1]);
+    const auto number = [&](size_t i) { return eval(std::get<Int>(op.args[i])); };
+    const auto at = [&](const Address& a) { return pointer_[size_t(a.pointer)] + eval(a.offset); };
+    const auto buffer = [&](const Address& a) { return p_.pointers[size_t(a.pointer)].buffer; };
+    const int64_t n = number(2), result = at(to), piece = at(from);
+    const int64_t begin = -std::min(number(3), floor_mod(result, kLine));
+    const int64_t end = number(4) > 0 ? std::max(begin, n - floor_mod(result + n, kLine)) : n;
+    cells(op, false, buffer(from), piece + begin, piece + n);
+    cells(op, true, buffer(to), result + begin, result + end);
+    if (number(4) > 0) cells(op, true, buffer(from), piece + end - n, piece);
   }
 };
 

@@ -85,8 +85,15 @@ void Tile::define(const Statement& s) {
 }
 
 Addressing Tile::statement_addressing(const Statement& s, const Location& at) const {
-  const rtile::Linear l = rtile::linearise(s.index, at.strides, n_axes_);
   const std::vector<int64_t> none(size_t(n_axes_), 0);
+  if (c_.combined >= 0) {
+    std::vector<int64_t> coef = none;
+    coef[size_t(c_.plan.combining->rows)] = c_.plan.buffered_pitch(), coef[size_t(c_.plan.combining->along)] = 1;
+    Addressing m{c_.combined, coef, none, coef, none, rtile::WriteCombining::kLine};
+    m.combined = true;
+    return m;
+  }
+  const rtile::Linear l = rtile::linearise(s.index, at.strides, n_axes_);
   return {at.buffer, l.coef, none, l.coef, none, l.constant, at.tile_local};
 }
 
@@ -120,7 +127,7 @@ void Tile::store(const Statement& s, const Value& v) {
 void Tile::store_first(const Statement& s, bool integer, const Address& to, const Arg& vector, int64_t lanes) {
   const std::string family = integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
-  const bool past = c_.plan.stream && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer;
+  const bool past = c_.plan.stream && c_.combined < 0 && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer;
   if (lanes == physical())
     effect(family + (past ? "stream_" : "store_") + type, {to, vector});
   else
@@ -199,7 +206,7 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
   Proc p;
   p.name = name;
   for (size_t a = 0; a < context.nest.axes.size(); ++a)
-    for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], context.origin[a]})
+    for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], params.base[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   p.body = Tile(context, params, variant).emit();
   // inlined between the loops around it, a tile that goes on with sums from memory gets moves between registers in its own (GCC 12)

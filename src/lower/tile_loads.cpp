@@ -53,6 +53,7 @@ Int Tile::offset_of(const Addressing& m) const {
   for (int a = 0; a < n_axes_; ++a) {
     if (is_output(a)) {
       if (m.value[size_t(a)]) i = i + start(a, m.tile_local) * m.value[size_t(a)];
+      if (m.combined && params_.base[size_t(a)] >= 0) i = i - Int::var(params_.base[size_t(a)], m.value[size_t(a)]);
       if (m.block[size_t(a)]) i = i + block(a) * m.block[size_t(a)];
       const int64_t at = point_->offset[size_t(a)], within = a == c_.plan.vec && m.stream > 0 ? at % m.stream_columns : at;
       i = i + Int(within * m.inside[size_t(a)]);
@@ -334,6 +335,7 @@ Value Tile::load_transposed(const Operand& o, const Addressing& m) {
       std::vector<Arg> args{Reg{r, l}, row};
       if (along < W_) args.push_back(Int(along));
       put({Op{family + "load_" + type + (along < W_ ? "_n" : ""), r, true, std::move(args)}});
+      if (o.ahead > 0 && begins_line(o, row)) fetch_ahead(o, row);
     }
     effect(family + "transpose", {Reg{r}});
     array = {Reg{r}, integer};

@@ -27,6 +27,7 @@ class Instructions : CountedPlan {
     for (size_t i = 0; i < facts_.operands.size(); ++i) facts_.operands[i].is_store ? store(i) : load(i);
     products();
     functions();
+    if (plan_.combining) combine();
     partial_sums();
     spills();
     if (nest_.has_reduction() && lanes_reduced_) reduce_lanes();
@@ -89,6 +90,13 @@ class Instructions : CountedPlan {
     } else {  // lane by lane, from the stack
       stores_ += n * (plan_.lanes + 1), loads_ += n * plan_.lanes, last_stores_ += o.inner ? 0 : n * plan_.lanes;
     }
+  }
+
+  /// From the buffer to memory: vectors that begin lines there, hardly ever in the buffer, and what each piece takes beside.
+  void combine() {
+    constexpr double kPiece = 20;  // instructions
+    const double vectors = outer_, pieces = vectors * plan_.lanes / double(plan_.piece());
+    loads_ += vectors + pieces, split_loads_ += vectors, stores_ += vectors + pieces, ops_ += 2 * vectors + kPiece * pieces;
   }
 
   void load(size_t i) {

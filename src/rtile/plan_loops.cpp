@@ -231,11 +231,17 @@ void Planner::enumerate_loops(const NestPlan& tile) {
                       std::find_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; }));
         finish(std::move(p));
       }
+  for (NestPlan& p : combining(base)) {
+    const auto split = std::find_if(splits.begin(), splits.end(), [&](const auto& s) { return combines_along(p, s); });
+    p.parallel = *split;
+    finish(std::move(p));
+  }
   keep_fastest(before, plans_.size());
   const size_t kept = std::min<size_t>(plans_.size(), before + kLoops * size_t(c_.breadth));
   for (size_t i = before; i < kept; ++i)
     for (size_t k = 1; k < splits.size(); ++k) {
       NestPlan p = plans_[i];
+      if (!combines_along(p, splits[k])) continue;
       p.parallel = splits[k];
       finish(std::move(p));
     }
@@ -311,32 +317,6 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
   for (size_t i = 0; i < all.size() && i < 3; ++i) options.push_back(all[i].split);
   options.push_back({});  // serial
   return options;
-}
-
-/// Every row begins a line. Else it has vectors in two lines each, which cannot be streamed: a softmax of 4096 × 1000 whose rows alternate
-/// takes 2.1 ms on Zen 4, stored as usual 1.5. The nest may be that of one row, its place unknown.
-bool Planner::rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const {
-  const std::vector<int64_t> strides = row_major(o.shape);
-  for (size_t d = 0; d < strides.size(); ++d)
-    if (strides[d] >= o.coef[along] * extent(int(along)) && o.shape[d] > 1 &&
-        strides[d] * o.element_bytes % c_.profile.levels[0].line_bytes != 0)
-      return false;
-  return true;
-}
-
-bool Planner::streams(const NestPlan& p) const {
-  if (c_.profile.arch != "x86-64" || p.chunked()) return false;
-  const int along = p.store_transpose_axis >= 0 && p.store_neighbours == 0 ? p.store_transpose_axis : p.vec;
-  const int64_t step = std::max<int64_t>(1, p.store_neighbours);
-  if (p.tile[size_t(along)].size() % W_ != 0) return false;  // parts of lines are stored as usual
-  for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) {
-    const auto& o = facts_.operands[i];
-    if (c_.program[o.tensor].kind == ir::TensorKind::intermediate && c_.makes_beside(o.tensor)) continue;  // the next nest reads it
-    if (c_.beyond_caches(o.tensor) && c_.program[o.tensor].dtype == DType::f32 && o.coef[size_t(along)] == step &&
-        rows_on_lines(o, size_t(along)))
-      return true;
-  }
-  return false;
 }
 
 bool Planner::apart(const NestPlan& p) const {

@@ -165,6 +165,15 @@ class Planner {
   std::vector<std::vector<Parallel>> parallel_options(const NestPlan& p) const;
   /// Results that live in memory beyond the caches need not be fetched in order to be overwritten.
   bool streams(const NestPlan& p) const;
+  /// NestPlan::combining of the tile's results, if there is one.
+  std::optional<WriteCombining> pieces(const NestPlan& p) const;
+  /// What is read along the rows is asked for some tiles ahead: each piece of a row ends before prefetchers follow.
+  void fetch_next_rows(NestPlan& p) const;
+  /// No worker has a part of a whole row of the buffer.
+  bool combines_along(const NestPlan& p, const std::vector<Parallel>& split) const;
+  /// Plans of the tile that collect pieces of rows which do not begin lines (NestPlan::combining), serial ones; none if it is no map to
+  /// memory, or there is one row.
+  std::vector<NestPlan> combining(const NestPlan& base) const;
   bool rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const;
   /// Its tiles are procedures: of a transcendental epilogue, or where the accumulators leave too few registers for the constants of one.
   /// Compilers lift those out of the loops around an inlined tile, and the accumulators go to the stack: a 1 × 1 convolution with bias and

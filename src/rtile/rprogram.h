@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -138,6 +139,15 @@ struct Staging {
   int lag() const { return std::max(1, ahead() - 1); }
 };
 
+/// Software write-combining (Wassenberg and Sanders, "Engineering a Multi-core Radix Sort", Euro-Par 2011) of results whose rows do not
+/// begin lines: pieces of several rows are collected in a buffer, from which whole lines stream to memory; what is left of a row's last
+/// line waits there for the row's next piece.
+struct WriteCombining {
+  int along = 0, rows = 0;              ///< the axis of a piece, contiguous in the result; the one over the rows of the buffer
+  bool whole = false;                   ///< rows follow one another in the result, and those of the buffer are one piece
+  static constexpr int64_t kLine = 16;  ///< f32 elements
+};
+
 struct NestPlan {
   int vec = 0;                     ///< the vectorised axis
   int lanes = 1;                   ///< lanes used of it by one vector (the vector length; 1 = scalar code)
@@ -161,13 +171,28 @@ struct NestPlan {
   int store_transpose_axis = -1;           ///< ≥ 0: results are transposed in registers and stored along this axis
   int64_t store_neighbours = 0;  ///< > 0: ... which has so many places side by side (Operand::neighbours): vectors are interleaved
   bool stream = false;           ///< f32 results go past the caches: they would leave them before anyone reads them
-  bool apart = false;            ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
-                                 ///< ones, would take registers from the accumulators
-  bool copies_alone = false;     ///< padded copies are made by one worker: so small that starting the others takes longer
-  bool guarded = false;          ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
+  /// f32 results go past the caches by way of a buffer (and `stream`). Loops end with: rows of the buffer, its pieces, both one by one.
+  std::optional<WriteCombining> combining;
+  bool apart = false;         ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
+                              ///< ones, would take registers from the accumulators
+  bool copies_alone = false;  ///< padded copies are made by one worker: so small that starting the others takes longer
+  bool guarded = false;       ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
   hw::Estimate estimate;
 
+  /// combining: elements of a row in the buffer, rows, and its elements from row to row: what waits and the row; an odd number of lines,
+  /// so that rows fall into different sets.
+  int64_t buffered_columns() const { return covered_by(loops[loops.size() - 3]); }
+  int64_t buffered_rows() const { return covered_by(loops[loops.size() - 4]); }
+  int64_t buffered_pitch() const {
+    return combining->whole ? buffered_columns() : WriteCombining::kLine * ((ceil_div(buffered_columns(), WriteCombining::kLine) + 1) | 1);
+  }
+  int64_t piece() const { return buffered_columns() * (combining->whole ? buffered_rows() : 1); }
+  /// Elements of a step of the loop, over an output axis.
+  int64_t covered_by(const Loop& l) const {
+    const Blocking& t = tile[size_t(l.axis)];
+    return std::min(t.extent, l.step * t.hi * t.unit);
+  }
   bool interleaved() const { return form != AtomForm::vector; }
   /// Bytes of b that become the 16 bits of an instruction where they are loaded; b's elements have so many bytes.
   bool widens_b(int element_bytes) const { return form == AtomForm::group && element_bytes < size_of(atom->b); }

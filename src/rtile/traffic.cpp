@@ -171,11 +171,12 @@ class Traffic : Walks {
       else
         bytes = waited_for(i, bytes, memory, t);
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
-      if (inner > 0 && !memory) bytes *= in_pieces(i);
-      if (!o.is_store && !packed(i)) bytes *= unprefetched_;
+      const bool asked = next_rows_asked_for(i);
+      if (inner > 0 && !memory && !asked) bytes *= in_pieces(i);
+      if (!o.is_store && !packed(i) && !asked) bytes *= unprefetched_;
       if (memory && !o.is_store) bytes *= turns_;
       come += bytes, concentrated += bytes * m.uses;
-      if (inner == 0 && o.is_store)
+      if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
     }
@@ -188,11 +189,12 @@ class Traffic : Walks {
     const Stream& s = streams_[i];
     if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
     if (memory && o.is_store) bytes *= 1 + slow_stores(o);
-    const bool window = !o.is_store && plan_.operands[i].slides >= 0, asked = window || passes_by(i);  // for each line
+    const bool window = !o.is_store && plan_.operands[i].slides >= 0;
+    const bool asked = window || passes_by(i) || next_rows_asked_for(i);  // for each line
     const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, s.bytes / kOverlapped);
     // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
     if (!asked || (window && !memory)) t.runs += alone * bytes / s.bytes;
-    const double slow = window ? std::min(2.0, 2 * s.slow) : asked ? slow_rows(i) : s.slow;
+    const double slow = window ? std::min(2.0, 2 * s.slow) : next_rows_asked_for(i) ? slow_pieces(i) : asked ? slow_rows(i) : s.slow;
     if (memory && !o.is_store) bytes *= 1 + slow;
     if (memory && s.side_by_side && c_.profile.levels.back().rows.empty()) bytes *= kReadTurns;
     return bytes;
@@ -202,6 +204,8 @@ class Traffic : Walks {
     // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
     if (!plan_.stream)
       t.write_bytes += bytes;
+    else if (memory && plan_.combining)  // between tiles, which wait
+      t.waits += c_.profile.levels.back().streaming_ns(0, bytes, workers()) / c_.profile.levels.back().latency_ns;
     else if (memory)
       t.stream_bytes += bytes;
     if (chunks_ <= 1) return;

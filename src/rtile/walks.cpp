@@ -103,6 +103,13 @@ double Walks::slow_rows(size_t i) const {
   return std::clamp(kRow * (rows - kFew), 0.0, kSkipping) * std::min(1.0, kShort / bytes);
 }
 
+double Walks::slow_pieces(size_t i) const {
+  constexpr double kEnds = 128;  // bytes
+  const auto& o = facts_.operands[i];
+  const int64_t piece = plan_.buffered_rows();
+  return o.coef[size_t(plan_.combining->along)] == piece ? 0 : kEnds / double(piece * o.element_bytes);
+}
+
 double Walks::column_bytes(size_t i) const {
   const auto& o = facts_.operands[i];
   const double line = double(c_.profile.levels[0].line_bytes);

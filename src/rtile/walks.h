@@ -28,6 +28,12 @@ class Walks : public CountedPlan {
   /// their way to it (of 256 bytes, a product of 2 columns: 2 to 4 rows 0.9 to 1.0 ms, 7 rows 1.5, 8 rows 1.9, 9 rows 2.2; Zen 4).
   double slow_rows(size_t operand) const;
 
+  /// Of an operand whose rows are asked for some tiles ahead while the results' pieces are collected (NestPlan::combining).
+  bool next_rows_asked_for(size_t operand) const { return plan_.combining && operand < facts_.reads && plan_.operands[operand].ahead > 0; }
+  /// ... what their beginnings and ends cost: transpositions of 3000 × 5000 by pieces of 64, 128, 256 and 512 columns 7.0, 6.5, 6.4 and 6.0
+  /// ms (Zen 4).
+  double slow_pieces(size_t operand) const;
+
   /// How much longer the last cache takes for pieces of rows that are not read one after the other. Down columns, rows of 384 to 1024
   /// bytes: pieces of one line 1.4 to 1.7 times as long as row by row, of two lines 1.1 to 1.6 (Zen 3, 6 MB); longer where a column is
   /// long, so that the second cache has lost what came with a line when its turn comes (2 × 2 depthwise, columns of 1600 lines 207 µs, of

@@ -130,6 +130,7 @@ double Walks::jumping(double piece) const {
 double Walks::streamed_pieces(size_t i, const Stretch& s) const {
   constexpr double kStreamedTurns = 8, kWhole = 512, kMost = 4, kParts = 8, kTwoRows = 1.4;
   const double line = double(c_.profile.levels[0].line_bytes);
+  if (plan_.combining) return jumping(double(plan_.piece() * facts_.operands[i].element_bytes));
   if (plan_.lanes * facts_.operands[i].element_bytes >= line) return std::max(std::min(s.turns, kStreamedTurns), jumping(s.piece));
   const double most = s.piece < line ? kParts : kMost;
   return s.turns == 2 ? kTwoRows : std::clamp(kWhole / s.piece, 1.0, most);

@@ -28,6 +28,7 @@ class Counter : CountedPlan {
     if (!plan_.copies_alone) w_.regions += boxes();
     w_.call_overheads += copies_ns(plan_.copies_alone);
     other_tiles();
+    if (plan_.combining) pieces();
     if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
     return std::move(w_);
@@ -78,6 +79,23 @@ class Counter : CountedPlan {
     for (size_t a = 0; a < n_; ++a)
       if (o.coef[a] != 0) lines *= stride(o, a) < line() ? std::ceil(stride(o, a) * double(plan_.tile[a].size()) / line()) : axes_[a].mean;
     return innermost == split.axis ? walks * lines : 0;
+  }
+
+  /// Results that are collected: nothing hides that they go to the second cache and come back, if the first one does not hold the buffer
+  /// beside what is read; and parts of lines at the ends of rows are written as usual.
+  void pieces() {
+    constexpr double kEndNs = 15;
+    const auto& o = facts_.operands.back();
+    double elements = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (o.coef[a] != 0) elements *= double(axes_[a].covered);
+    const double bytes = elements * o.element_bytes, buffer = double(plan_.buffered_rows() * plan_.buffered_pitch() * o.element_bytes);
+    const size_t home = size_t(near_level(c_.profile, buffer, 0.5));
+    if (const hw::MemoryLevel& level = c_.profile.levels[home]; home > 0)
+      w_.levels[home].waits += (bytes / level.write_gbs(1) + bytes / level.read_gbs(1)) / level.latency_ns;
+    const WriteCombining& w = *plan_.combining;
+    const double row = double(axes_[size_t(w.along)].covered * (w.whole ? axes_[size_t(w.rows)].covered : 1));
+    w_.call_overheads += kEndNs * elements / row;
   }
   double line() const { return c_.profile.levels[0].line_bytes; }
 

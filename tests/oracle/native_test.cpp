@@ -111,6 +111,28 @@ TEST_CASE("plans that were not the first choice") {
   check(batch, {"g++", {"-O1"}, {}, 4});
 }
 
+TEST_CASE("results that are collected in pieces of rows") {
+  const std::pair<const char*, const char*> shapes[] = {
+      {"[83, 207]", "[1, 0]"},       {"[5, 37, 150]", "[0, 2, 1]"}, {"[3, 7, 70, 19]", "[0, 2, 3, 1]"}, {"[4, 41, 5, 29]", "[0, 2, 1, 3]"},
+      {"[61, 2, 131]", "[2, 1, 0]"}, {"[300, 11]", "[1, 0]"}};
+  std::vector<test::ProgramPtr> programs;
+  for (const auto& [shape, perm] : shapes)
+    add_preset(programs, "transpose", "f32", "\"shape\": " + std::string(shape) + ", \"perm\": " + perm);
+  programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(
+      R"--({"name": "scaled", "inputs": {"X": {"shape": [90, 77]}, "S": {"shape": [77]}},
+            "compute": ["Y[i:77, j:90] = exp(X[j, i]) * S[i] + j"]})--")));
+  const std::vector<Problem> all = test::make_problems(programs);
+  for (const char* name : {"zen4", "zen5", "haswell_avx2"}) {
+    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    int threads = 1;
+    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, "in pieces of", "pieces");
+    CHECK(batch.mentioning("stream_piece_f32(") >= 2 * programs.size());
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("plans that copy an operand into another layout first") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -33,6 +33,25 @@ INLINE void vf_scatter_f32_n(float* p, int64_t stride, vf v, int n) {
   write_strided(p, stride, t, n);
 }
 
+//@ stream_piece_f32
+/// A piece of a row: the lines that end in it go past the caches, what begins the next one moves in front of `from`, where the row's next
+/// piece will be. In front of the piece there are `before` elements of the row, behind it `after`, which say that it is not the last one.
+INLINE void stream_piece_f32(float* to, float* from, int64_t n, int64_t before, int64_t after) {
+  const int64_t kLine = 16, past = (uintptr_t)to / sizeof(float) % kLine;
+  const int64_t end = after > 0 ? n - (uintptr_t)(to + n) / sizeof(float) % kLine : n;
+  int64_t i = -(past < before ? past : before);
+  while (i < end) {
+    const int64_t room = kLanes - (uintptr_t)(to + i) / sizeof(float) % kLanes, left = end - i, part = room < left ? room : left;
+    if (part == kLanes)
+      vf_stream_f32(to + i, vf_load_f32(from + i));
+    else
+      vf_store_f32_n(to + i, vf_load_f32(from + i), int(part));
+    i += part;
+  }
+  if (after > 0)
+    for (int64_t k = -kLine; k < 0; k += kLanes) vf_store_f32(from + k, vf_load_f32(from + n + k));
+}
+
 //@ vf_store_bf16_n
 INLINE void vf_store_bf16_n(uint16_t* p, vf v, int n) {
   uint16_t t[kLanes];

@@ -86,6 +86,30 @@ void check_store(const char* what, int64_t stride, int n, Guarded& memory, Rando
     }                                                                                                                                  \
   }
 
+/// Rows of any length and alignment in pieces, by way of a buffer.
+void check_pieces(Guarded& memory, Random& random) {
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    const int64_t length = 1 + random() % 150, most = 1 + random() % 48, room = (memory.end() - memory.begin()) / int64_t(sizeof(float));
+    float* const first = reinterpret_cast<float*>(memory.begin());
+    float* const row = repeat % 3 == 0 ? first : repeat % 3 == 1 ? first + room - length : first + random() % (room - length);
+    std::memset(memory.begin(), 0xa5, static_cast<size_t>(memory.end() - memory.begin()));
+    float buffer[16 + 48 + 16] = {}, *const piece = buffer + 16;
+    for (int64_t at = 0; at < length; at += most) {
+      const int64_t n = std::min(most, length - at);
+      for (int64_t i = 0; i < n; ++i) piece[i] = static_cast<float>(at + i);
+      stream_piece_f32(row + at, piece, n, at, length - at - n);
+    }
+    stream_fence();
+    for (float* p = first; p != first + room; ++p) {
+      const bool inside = p >= row && p < row + length;
+      const uint32_t beside = 0xa5a5a5a5;
+      const float expected = inside ? static_cast<float>(p - row) : bits_as<float>(beside);
+      check(std::memcmp(p, &expected, sizeof expected) == 0, "pieces of %d of a row of %d: element %d", static_cast<int>(most),
+            static_cast<int>(length), static_cast<int>(p - row));
+    }
+  }
+}
+
 int main() {
   Guarded memory(2);
   Random random;
@@ -105,5 +129,6 @@ int main() {
   vf_stream_f32(aligned, streamed);
   stream_fence();
   check(std::memcmp(aligned, &streamed, sizeof streamed) == 0, "%s", "stream");
+  check_pieces(memory, random);
   return checks_result();
 }
