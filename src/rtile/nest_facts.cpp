@@ -211,6 +211,8 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   return f;
 }
 
+constexpr double kPage = 4096;  ///< over whose end prefetchers do not go: rows that are stepped over do not come
+
 double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t> extents, int line_bytes, Fetch fetch) {
   if (fetch == Fetch::packed) {
     double n = o.element_bytes;
@@ -227,7 +229,8 @@ double footprint_bytes(const NestFacts::OperandFacts& o, std::span<const int64_t
     int64_t span = 1, points = 1;
     for (; walk != o.walks.end() && walk->dimension == d; ++walk)
       span += walk->coef * (extents[walk->axis] - 1), points *= extents[walk->axis];
-    const double touched = double(fetch == Fetch::sectors ? std::min(span, points) : span);
+    const bool skips = fetch == Fetch::sectors || stride >= kPage;
+    const double touched = double(skips ? std::min(span, points) : span);
     const double apart = touched > 1 ? stride * double(span - 1) / (touched - 1) : stride;
     const bool within = rows == 1 && apart - stretch < line_bytes;
     if ((!within || span == 1) && o.shape[d] > 1) places = std::gcd(places, int64_t(stride));

@@ -59,7 +59,7 @@ constexpr int64_t kWorthCopying = 8;
 
 /// What comes with the elements that are asked for.
 enum class Fetch {
-  rows,     ///< CPU: the lines that the ends of rows are in, and what a strided walk steps over, which prefetchers bring
+  rows,     ///< CPU: the lines that the ends of rows are in, and what a strided walk steps over inside of a page, which prefetchers bring
   sectors,  ///< GPU: at least a line a row; neighbouring tiles run at once and share the others; what is stepped over is not fetched
   packed    ///< nothing: they are laid out in the tile's order
 };

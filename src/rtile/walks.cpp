@@ -42,8 +42,8 @@ Stretch Walks::stretch(size_t i) const {
   // elements of the tile that lie side by side, then loops that step exactly past what is covered so far
   std::vector<int64_t> covered(n_, 1);
   const size_t vec = size_t(plan_.vec);
-  const bool sums = reduced(vec);  // rows of a tile by turns, so many vectors of each
-  for (size_t a = 0; a < n_; ++a) covered[a] = sums && a == vec ? axes_[a].unroll * plan_.tile[a].unit : within_tile(a);
+  const bool sums = reduced(vec);  // rows of a tile by turns, so many vectors of each; loops over other reduced axes are around them
+  for (size_t a = 0; a < n_; ++a) covered[a] = sums && reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : within_tile(a);
   // elements from the first to the last, those of them that are touched, a window's again at each of its places (steps of few lines are
   // followed as well as neighbours are), and those without what loops cover again
   double span = 1, touched = 1, distinctly = 1;
