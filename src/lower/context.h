@@ -98,6 +98,7 @@ struct TileParams {
   std::vector<int> start, block;  ///< per output axis
   std::vector<int> begin, end;    ///< per chunked reduced axis
   std::vector<int> base;          ///< per output axis: where the buffer of NestPlan::combining begins
+  int part = -1;                  ///< TileVariant::part: the lanes
   int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
   Int sums_at = 0;                ///< ... from this element on
 };
@@ -107,6 +108,7 @@ struct TileVariant {
   std::vector<int64_t> size;  ///< per axis: elements of the tile; of the vectorised output axis: vectors
   int tail = 0;               ///< lanes of the last vector (lanes: all)
   bool guarded = false;       ///< accesses may leave their tensors
+  bool part = false;          ///< one vector, of which as many lanes as a variable says (NestPlan::peeled)
   bool at_end = false;        ///< parts of vectors may be the last of their tensors (reads_on)
   auto operator<=>(const TileVariant&) const = default;
 };

@@ -19,7 +19,7 @@ class NestLowering {
  public:
   explicit NestLowering(NestContext& c) : c_(c), b_(c.builder), n_(int(c.nest.axes.size())) {
     const auto none = std::vector<int>(size_t(n_), -1);
-    params_ = {none, none, none, none, none};
+    params_ = {none, none, none, none, none, -1};
     begin_.assign(size_t(n_), Int(0));
     for (int a = 0; a < n_; ++a) end_.push_back(Int(is_output(a) ? tile(a).blocks : extent(a)));
   }
@@ -135,6 +135,7 @@ class NestLowering {
     }
     if (c_.plan.combining && i + 4 == c_.plan.loops.size()) return combine(i);
     if (step > 1) return tile_of_blocks(c_.plan.loops[i], [&] { loops(i + 1); });
+    if (c_.plan.peeled && i + 1 == c_.plan.loops.size()) return by_lines();
     if (tile(a).blocks == 1) return loops(i + 1);
     const Blocking& t = tile(a);
     const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
@@ -174,9 +175,62 @@ class NestLowering {
     begin_[x] = saved_begin, end_[x] = saved_end;
   }
 
+  // ---- rows from line to line (NestPlan::peeled) ----
+
+  /// The tiles of a row: what stands before its first line, as many whole vectors as there are, the rest.
+  void by_lines() {
+    const int vec = c_.plan.vec;
+    const int64_t lanes = c_.plan.lanes, most = extent(vec) / lanes;
+    const int64_t vectors = std::max<int64_t>(1, std::min(tile(vec).hi, (extent(vec) - lanes + 1) / lanes));
+    TileVariant v;
+    v.size.assign(size_t(n_), 1), v.tail = int(lanes);
+    const int start = params_.start[size_t(vec)] = b_.variable(name(vec), 0, extent(vec) - 1);
+    const auto at = [&](const Int& first, int64_t size) {
+      put({LetInt{LetInt::Op::value, start, first, Int(0)}});
+      v.size[size_t(vec)] = size;
+      call(v);
+    };
+    params_.part = b_.variable("part", 1, lanes - 1);
+    const auto part = [&](const Int& first, const Int& count) {
+      const auto inside = [&] {
+        put({LetInt{LetInt::Op::value, params_.part, count, Int(0)}});
+        v.part = true;
+        at(first, 1);
+        v.part = false;
+      };
+      branch({count - Int(1)}, inside, [] {});
+    };
+    const Int head = let(LetInt::Op::floor_mod, "head", Int(0) - first_of_row(), Int(lanes), lanes - 1);
+    const Int whole = let(LetInt::Op::floor_div, "vectors", Int(extent(vec)) - head, Int(lanes), most);
+    const Int tiles = let(LetInt::Op::floor_div, "tiles", whole, Int(vectors), most / vectors);
+    part(Int(0), head);
+    const int number = b_.variable("tile", 0, most / vectors - 1), vector = b_.variable("vector", 0, most - 1);
+    in_loop(number, Int(0), tiles, 1, [&] { at(head + Int::var(number, vectors * lanes), vectors); });
+    if (vectors > 1) in_loop(vector, tiles * vectors, whole, 1, [&] { at(head + Int::var(vector, lanes), 1); });
+    part(head + whole * lanes, Int(extent(vec)) - head - whole * lanes);
+    params_.start[size_t(vec)] = params_.part = -1;
+  }
+  Int let(LetInt::Op op, const std::string& what, const Int& a, const Int& b, int64_t most) {
+    const int v = b_.variable(what, 0, most);
+    put({LetInt{op, v, a, b}});
+    return Int::var(v);
+  }
+  /// Where the result's row begins.
+  Int first_of_row() const {
+    const rtile::Statement& s = stored_statement();
+    const rtile::Linear l = rtile::linearise(s.index, c_.location.at(s.tensor).strides, n_);
+    Int i(l.constant);
+    for (int a = 0; a < n_; ++a) {
+      if (a == c_.plan.vec) continue;
+      if (params_.start[size_t(a)] >= 0) i = i + Int::var(params_.start[size_t(a)], l.coef[size_t(a)]);
+      if (c_.origin[size_t(a)] >= 0) i = i + Int::var(c_.origin[size_t(a)], l.coef[size_t(a)]);
+    }
+    return i;
+  }
+
   // ---- write combining (NestPlan::combining) ----
 
-  const rtile::Statement& combined_statement() const {
+  const rtile::Statement& stored_statement() const {
     const rtile::Statement* stored = nullptr;
     c_.nest.for_each_statement([&](const rtile::Statement& s) {
       if (s.store) stored = &s;
@@ -184,7 +238,7 @@ class NestLowering {
     return *stored;
   }
   int combining_buffer() {
-    return b_.workspace(c_.program[combined_statement().tensor].name + "_pieces", DType::f32,
+    return b_.workspace(c_.program[stored_statement().tensor].name + "_pieces", DType::f32,
                         c_.plan.buffered_rows() * c_.plan.buffered_pitch() + 2 * rtile::WriteCombining::kLine, c_.plan.tasks());
   }
 
@@ -232,7 +286,7 @@ class NestLowering {
 
   /// `count` pieces, of `length` elements, with so many elements of the worker's before and after each.
   void stream(const Range& rows, const Range& columns, const Int& count, const Int& length, const Int& before, const Int& after) {
-    const rtile::Statement& s = combined_statement();
+    const rtile::Statement& s = stored_statement();
     const Location& at = c_.location.at(s.tensor);
     const rtile::Linear l = rtile::linearise(s.index, at.strides, n_);
     const int64_t stride = l.coef[size_t(c_.plan.combining->rows)];
@@ -442,6 +496,7 @@ class NestLowering {
           tile_name << separator << (a == c_.plan.vec ? (v.size[size_t(a)] - 1) * c_.plan.lanes + v.tail : v.size[size_t(a)]);
           separator = "x";
         }
+      if (v.part) tile_name << "_part";
       if (v.guarded) tile_name << "_border";
       if (v.at_end) tile_name << "_end";
       it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;

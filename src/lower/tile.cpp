@@ -128,10 +128,10 @@ void Tile::store_first(const Statement& s, bool integer, const Address& to, cons
   const std::string family = integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
   const bool past = c_.plan.stream && c_.combined < 0 && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer;
-  if (lanes == physical())
+  if (lanes == physical() && !v_.part)
     effect(family + (past ? "stream_" : "store_") + type, {to, vector});
   else
-    effect(family + "store_" + type + "_n", {to, vector, Int(lanes)});
+    effect(family + "store_" + type + "_n", {to, vector, v_.part ? Int::var(params_.part) : Int(lanes)});
 }
 
 bool Tile::stores_transposed(const Statement& s) const {
@@ -208,6 +208,7 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
   for (size_t a = 0; a < context.nest.axes.size(); ++a)
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], params.base[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
+  if (variant.part) p.params.push_back(params.part);
   p.body = Tile(context, params, variant).emit();
   // inlined between the loops around it, a tile that goes on with sums from memory gets moves between registers in its own (GCC 12)
   p.apart = context.plan.apart || context.plan.chunked();

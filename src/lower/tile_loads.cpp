@@ -102,13 +102,13 @@ Op Tile::unguarded(int operand) {
   const Operand& o = c_.plan.operands[size_t(operand)];
   const Addressing& m = c_.addressing[size_t(operand)];
   const ir::Tensor& t = c_.program[o.access.tensor];
-  const bool whole = lanes() == W_ || m.padded || reads_on(operand);
+  const bool whole = (lanes() == W_ && !v_.part) || m.padded || reads_on(operand);
   const std::string family = is_float(t.dtype) ? "vf_" : "vi_", type = lower_case(t.dtype);
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
   std::vector<Arg> args{address(m, t.name)};
   if (stride == 0) return {family + "bcast_" + type, -1, false, std::move(args)};
   if (stride != 1) args.push_back(Int(stride));
-  if (!whole) args.push_back(Int(lanes()));
+  if (!whole) args.push_back(v_.part ? Int::var(params_.part) : Int(lanes()));
   return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 

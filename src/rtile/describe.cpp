@@ -74,6 +74,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   if (p.finish_axis >= 0) j["finished_along"] = n.axes[size_t(p.finish_axis)].name;
   if (p.store_transpose_axis >= 0) j["stored_along"] = n.axes[size_t(p.store_transpose_axis)].name;
   if (p.stream) j["streamed"] = true;
+  if (p.peeled) j["peeled"] = true;
   if (p.combining) j["pieces"] = {{"rows", p.buffered_rows()}, {"elements", p.buffered_columns()}};
   json parallel = json::array();
   for (const Parallel& x : p.parallel) parallel.push_back({{"axis", n.axes[size_t(x.axis)].name}, {"parts", x.parts}});
@@ -187,6 +188,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;
       if (p.store_transpose_axis >= 0) o << "; stored along " << n.axes[size_t(p.store_transpose_axis)].name;
       if (p.stream) o << "; streamed past the caches";
+      if (p.peeled) o << ", from line to line of each row";
       if (p.combining) o << " in pieces of " << p.buffered_columns() << " of " << p.buffered_rows() << " rows";
       for (const Operand& x : p.operands)
         if (x.placement != Placement::direct || x.transposed || x.ahead > 0)

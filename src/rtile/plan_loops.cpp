@@ -331,13 +331,14 @@ bool Planner::apart(const NestPlan& p) const {
 
 void Planner::finish(NestPlan p) {
   p.copies_alone = c_.threads > 1 && copies(p) && copied_alone(nest_, facts_, p, c_);
+  p.stream = p.combining.has_value(), p.peeled = false;  // a plan that another was made of may have been otherwise
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);
-  if (by_memory && streams(p)) {
-    p.stream = true;
+  if (by_memory && !p.combining && (streams(p) || peels(p))) {
+    p.peeled = !streams(p), p.stream = true;
     hw::Estimate streamed = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
-    p.stream = streamed.us < p.estimate.us;
+    p.stream = streamed.us < p.estimate.us, p.peeled &= p.stream;
     if (p.stream) p.estimate = std::move(streamed);
   }
   plans_.push_back(std::move(p));

@@ -8,8 +8,9 @@
 namespace rgen::rtile {
 
 namespace {
-constexpr int64_t kShortRow = 512;  ///< elements: shorter ones, if they follow one another, are collected whole
-}
+constexpr int64_t kShortestPeeled = 3;  ///< vectors
+constexpr int64_t kShortRow = 512;      ///< elements: shorter ones, if they follow one another, are collected whole
+}  // namespace
 
 /// Every row begins a line. Else it has vectors in two lines each, which cannot be streamed: a softmax of 4096 × 1000 whose rows alternate
 /// takes 2.1 ms on Zen 4, stored as usual 1.5. The nest may be that of one row, its place unknown.
@@ -35,6 +36,22 @@ bool Planner::streams(const NestPlan& p) const {
       return true;
   }
   return false;
+}
+
+bool Planner::peels(const NestPlan& p) const {
+  const auto& o = facts_.operands.back();
+  if (gpu() || c_.profile.arch != "x86-64" || nest_.has_reduction() || p.lanes != W_ || p.guarded || transposes(p) || p.combining ||
+      facts_.operands.size() != facts_.reads + 1 || c_.program[o.tensor].kind != ir::TensorKind::output ||
+      c_.program[o.tensor].dtype != DType::f32 || !c_.beyond_caches(o.tensor))
+    return false;
+  if (o.coef[size_t(p.vec)] != 1 || rows_on_lines(o, size_t(p.vec)) || extent(p.vec) < kShortestPeeled * W_) return false;
+  if (p.loops.empty() || p.loops.back().axis != p.vec) return false;
+  if (std::count_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; }) != 1) return false;
+  if (std::any_of(p.parallel.begin(), p.parallel.end(), [&](const Parallel& x) { return x.axis == p.vec && x.parts > 1; })) return false;
+  for (int a : outputs_)
+    if (a != p.vec && p.tile[size_t(a)].size() > 1) return false;
+  return std::none_of(facts_.operands.begin(), facts_.operands.end(),
+                      [&](const auto& x) { return !x.affine || c_.program[x.tensor].within == o.tensor; });
 }
 
 std::optional<WriteCombining> Planner::pieces(const NestPlan& p) const {

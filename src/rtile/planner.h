@@ -174,6 +174,8 @@ class Planner {
   /// Plans of the tile that collect pieces of rows which do not begin lines (NestPlan::combining), serial ones; none if it is no map to
   /// memory, or there is one row.
   std::vector<NestPlan> combining(const NestPlan& base) const;
+  /// ... or go past the caches from line to line of each row (NestPlan::peeled).
+  bool peels(const NestPlan& p) const;
   bool rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const;
   /// Its tiles are procedures: of a transcendental epilogue, or where the accumulators leave too few registers for the constants of one.
   /// Compilers lift those out of the loops around an inlined tile, and the accumulators go to the stack: a 1 × 1 convolution with bias and

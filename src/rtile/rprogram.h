@@ -173,6 +173,9 @@ struct NestPlan {
   bool stream = false;           ///< f32 results go past the caches: they would leave them before anyone reads them
   /// f32 results go past the caches by way of a buffer (and `stream`). Loops end with: rows of the buffer, its pieces, both one by one.
   std::optional<WriteCombining> combining;
+  /// f32 results go past the caches (`stream`) from the first line that begins in each row to the last; parts of lines are stored as usual.
+  /// Tiles have one row, and the loop over the vectors is the last.
+  bool peeled = false;
   bool apart = false;         ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
                               ///< ones, would take registers from the accumulators
   bool copies_alone = false;  ///< padded copies are made by one worker: so small that starting the others takes longer

@@ -29,6 +29,7 @@ class Counter : CountedPlan {
     w_.call_overheads += copies_ns(plan_.copies_alone);
     other_tiles();
     if (plan_.combining) pieces();
+    if (plan_.peeled) ends_of_rows();
     if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
     return std::move(w_);
@@ -96,6 +97,14 @@ class Counter : CountedPlan {
     const WriteCombining& w = *plan_.combining;
     const double row = double(axes_[size_t(w.along)].covered * (w.whole ? axes_[size_t(w.rows)].covered : 1));
     w_.call_overheads += kEndNs * elements / row;
+  }
+  /// Parts of lines before and behind what is streamed of each row.
+  void ends_of_rows() {
+    constexpr double kEndNs = 12;
+    double rows = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (int(a) != plan_.vec) rows *= double(axes_[a].covered);
+    w_.call_overheads += 2 * kEndNs * rows;
   }
   double line() const { return c_.profile.levels[0].line_bytes; }
 

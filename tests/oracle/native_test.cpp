@@ -133,6 +133,23 @@ TEST_CASE("results that are collected in pieces of rows") {
   }
 }
 
+TEST_CASE("results that go to memory from line to line of rows that begin anywhere") {
+  std::vector<test::ProgramPtr> programs;
+  for (const auto& [op, shape] :
+       {std::pair{"softmax", "[37, 77]"}, {"layernorm", "[29, 211]"}, {"rmsnorm", "[5, 3, 50]"}, {"bias_act", "[41, 131]"}})
+    add_preset(programs, op, "f32", "\"shape\": " + std::string(shape));
+  const std::vector<Problem> all = test::make_problems(programs);
+  for (const char* name : {"zen4", "zen5", "haswell_avx2"}) {
+    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    int threads = 1;
+    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, "from line to line", "lines");
+    CHECK(batch.size() >= all.size());
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("plans that copy an operand into another layout first") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -40,13 +40,13 @@ INLINE void stream_piece_f32(float* to, float* from, int64_t n, int64_t before, 
   const int64_t kLine = 16, past = (uintptr_t)to / sizeof(float) % kLine;
   const int64_t end = after > 0 ? n - (uintptr_t)(to + n) / sizeof(float) % kLine : n;
   int64_t i = -(past < before ? past : before);
-  while (i < end) {
-    const int64_t room = kLanes - (uintptr_t)(to + i) / sizeof(float) % kLanes, left = end - i, part = room < left ? room : left;
-    if (part == kLanes)
-      vf_stream_f32(to + i, vf_load_f32(from + i));
-    else
-      vf_store_f32_n(to + i, vf_load_f32(from + i), int(part));
-    i += part;
+  const int64_t room = -((uintptr_t)(to + i) / sizeof(float)) % kLanes, part = room < end - i ? room : end - i;
+  if (part > 0) vf_store_f32_n(to + i, vf_load_f32(from + i), int(part)), i += part;
+  if (i < end) {
+    float* const vectors = (float*)__builtin_assume_aligned(to + i, sizeof(vf));
+    int64_t k = 0;
+    for (; i + k + kLanes <= end; k += kLanes) vf_stream_f32(vectors + k, vf_load_f32(from + i + k));
+    if (i + k < end) vf_store_f32_n(vectors + k, vf_load_f32(from + i + k), int(end - i - k));
   }
   if (after > 0)
     for (int64_t k = -kLine; k < 0; k += kLanes) vf_store_f32(from + k, vf_load_f32(from + n + k));

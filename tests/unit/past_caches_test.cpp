@@ -1,4 +1,4 @@
-// Results whose rows do not begin lines, collected in pieces on their way to memory.
+// Results whose rows do not begin lines, on their way to memory: collected in pieces, or from line to line of each row.
 #include <doctest/doctest.h>
 
 #include "ir/ir.h"
@@ -8,10 +8,18 @@ using namespace rgen;
 
 namespace {
 
+rtile::NestPlan last_nest(const ir::TensorProgram& program, const hw::Profile& profile, int threads = 1) {
+  return rtile::construct(program, profile, {threads, 1}).front().program->groups.back().nests.back();
+}
+
 rtile::NestPlan best(const std::string& shape, const std::string& perm, const hw::Profile& profile = hw::load_profile("zen4")) {
   const ir::TensorProgram program =
       ir::parse_program(R"--({"op": "transpose", "dtype": "f32", "params": {"shape": )--" + shape + R"--(, "perm": )--" + perm + "}}");
-  return rtile::construct(program, profile, {1, 1}).front().program->groups.back().nests.back();
+  return last_nest(program, profile);
+}
+
+ir::TensorProgram rows(const std::string& op, const std::string& shape, const std::string& more = "") {
+  return ir::parse_program(R"--({"op": ")--" + op + R"--(", "dtype": "f32", "params": {"shape": )--" + shape + "}" + more + "}");
 }
 
 bool combines(const rtile::RProgram& plan) { return plan.groups.back().nests.back().combining.has_value(); }
@@ -56,4 +64,30 @@ TEST_CASE("each element leaves the buffer once, whoever works on which part") {
         test::simulate_plans(program, test::with_tiny_caches(hw::load_profile(profile)), threads, 200, count, combines);
   }
   CHECK(count.plans >= 60);
+}
+
+TEST_CASE("long rows go to memory from line to line, where rows that begin lines are streamed as they are") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  for (const auto& [op, more] : {std::pair{"layernorm", ""}, {"rmsnorm", ""}, {"bias_act", R"--(, "epilogue": ["bias", "relu"])--"}}) {
+    CAPTURE(op);
+    const rtile::NestPlan odd = last_nest(rows(op, "[20000, 999]", more), profile);
+    CHECK(odd.peeled);
+    CHECK(odd.stream);
+    const rtile::NestPlan even = last_nest(rows(op, "[20000, 1008]", more), profile);
+    CHECK_FALSE(even.peeled);
+    CHECK(even.stream);
+    CHECK_FALSE(last_nest(rows(op, "[200, 999]", more), profile).stream);  // in a cache
+    CHECK_FALSE(last_nest(rows(op, "[20000, 999]", more), hw::load_profile("neoverse_n1")).stream);
+  }
+}
+
+TEST_CASE("every element of such a row is written once") {
+  const auto peels = [](const rtile::RProgram& plan) { return plan.groups.back().nests.back().peeled; };
+  test::Count count;
+  for (const ir::TensorProgram& program : {rows("softmax", "[37, 77]"), rows("layernorm", "[29, 211]"),
+                                           rows("bias_act", "[41, 131]", R"--(, "epilogue": ["bias"])--"), rows("rmsnorm", "[5, 3, 50]")})
+    for (const char* profile : {"zen4", "haswell_avx2"})
+      for (const int threads : {1, 2, 5})
+        test::simulate_plans(program, test::with_tiny_caches(hw::load_profile(profile)), threads, 60, count, peels);
+  CHECK(count.plans >= 40);
 }
