@@ -1,4 +1,4 @@
-// Results that go past the caches: row by row, or by way of a buffer where rows do not begin lines.
+// Results that go past the caches: whole rows, or where they do not begin lines, from line to line of each or by way of a buffer.
 #include <algorithm>
 #include <cmath>
 
@@ -38,13 +38,17 @@ bool Planner::streams(const NestPlan& p) const {
   return false;
 }
 
+bool Planner::rows_inside_lines(size_t along) const {
+  const auto& o = facts_.operands.back();
+  const ir::Tensor& t = c_.program[o.tensor];
+  return c_.profile.arch == "x86-64" && !nest_.has_reduction() && facts_.operands.size() == facts_.reads + 1 && o.coef[along] == 1 &&
+         t.kind == ir::TensorKind::output && t.dtype == DType::f32 && c_.beyond_caches(o.tensor) && !rows_on_lines(o, along);
+}
+
 bool Planner::peels(const NestPlan& p) const {
   const auto& o = facts_.operands.back();
-  if (gpu() || c_.profile.arch != "x86-64" || nest_.has_reduction() || p.lanes != W_ || p.guarded || transposes(p) || p.combining ||
-      facts_.operands.size() != facts_.reads + 1 || c_.program[o.tensor].kind != ir::TensorKind::output ||
-      c_.program[o.tensor].dtype != DType::f32 || !c_.beyond_caches(o.tensor))
+  if (p.lanes != W_ || p.guarded || transposes(p) || extent(p.vec) < kShortestPeeled * W_ || !rows_inside_lines(size_t(p.vec)))
     return false;
-  if (o.coef[size_t(p.vec)] != 1 || rows_on_lines(o, size_t(p.vec)) || extent(p.vec) < kShortestPeeled * W_) return false;
   if (p.loops.empty() || p.loops.back().axis != p.vec) return false;
   if (std::count_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; }) != 1) return false;
   if (std::any_of(p.parallel.begin(), p.parallel.end(), [&](const Parallel& x) { return x.axis == p.vec && x.parts > 1; })) return false;
@@ -56,12 +60,8 @@ bool Planner::peels(const NestPlan& p) const {
 
 std::optional<WriteCombining> Planner::pieces(const NestPlan& p) const {
   const auto& o = facts_.operands.back();
-  const bool one = facts_.operands.size() == facts_.reads + 1, map = !nest_.has_reduction() && !fused();
-  if (gpu() || !map || !one || c_.profile.arch != "x86-64" || p.lanes == 1 || p.store_neighbours > 0 ||
-      c_.program[o.tensor].kind != ir::TensorKind::output || c_.program[o.tensor].dtype != DType::f32 || !c_.beyond_caches(o.tensor))
-    return {};
   WriteCombining w{p.store_transpose_axis >= 0 ? p.store_transpose_axis : p.vec, -1};
-  if (o.coef[size_t(w.along)] != 1 || rows_on_lines(o, size_t(w.along))) return {};
+  if (fused() || p.lanes == 1 || p.store_neighbours > 0 || !rows_inside_lines(size_t(w.along))) return {};
   for (size_t i = 0; i < facts_.reads; ++i)  // the axis along which rows are read, if it is another one
     for (int a : outputs_)
       if (a != w.along && extent(a) > 1 && facts_.operands[i].coef[size_t(a)] == 1) w.rows = a;

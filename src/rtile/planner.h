@@ -174,7 +174,9 @@ class Planner {
   /// Plans of the tile that collect pieces of rows which do not begin lines (NestPlan::combining), serial ones; none if it is no map to
   /// memory, or there is one row.
   std::vector<NestPlan> combining(const NestPlan& base) const;
-  /// ... or go past the caches from line to line of each row (NestPlan::peeled).
+  /// The nest is a map whose one result lives in memory, contiguous along the axis, in rows that do not begin lines.
+  bool rows_inside_lines(size_t along) const;
+  /// ... which go past the caches from line to line of each row (NestPlan::peeled).
   bool peels(const NestPlan& p) const;
   bool rows_on_lines(const NestFacts::OperandFacts& o, size_t along) const;
   /// Its tiles are procedures: of a transcendental epilogue, or where the accumulators leave too few registers for the constants of one.

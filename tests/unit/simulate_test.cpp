@@ -47,6 +47,36 @@ LoopProgram copy() {
   return p;
 }
 
+/// out = in, a row of 40 floats in two pieces, of 24 and 16, by way of the workspace: 8 of the first one wait for the second.
+LoopProgram pieces() {
+  LoopProgram p;
+  p.lanes = 8;
+  p.buffers = {{"in", DType::f32, 40, Buffer::Kind::input, 0}, {"out", DType::f32, 40, Buffer::Kind::output, 1}};
+  p.buffers.push_back({"space", DType::f32, 48, Buffer::Kind::workspace, -1, 0, 0});
+  p.workspace_bytes = 192;
+  p.pointers = {{in, "in"}, {out, "out"}, {space, "space"}};
+  p.registers = {{"x"}};
+  Proc q;
+  q.name = "copy";
+  for (int pointer : {in, out, space}) q.body.push_back({LetPtr{pointer, Int(pointer == space ? 16 : 0)}});
+  const auto piece = [&](int64_t at, int64_t length) {
+    for (int64_t x = 0; x < length; x += 8) {
+      q.body.push_back(op("vf_load_f32", {Address{in, Int(at + x)}}, 0));
+      q.body.push_back(op("vf_store_f32", {Address{space, Int(x)}, Reg{0}}));
+    }
+    q.body.push_back(op("stream_piece_f32", {Address{out, Int(at)}, Address{space, Int(0)}, Int(length), Int(at), Int(40 - at - length)}));
+  };
+  piece(0, 24), piece(24, 16);
+  p.procs.push_back(std::move(q));
+  p.regions.push_back({0, 1, ""});
+  verify(p);
+  return p;
+}
+/// An argument of the piece's: 2 is its length, 3 and 4 what is before and behind it.
+Arg& of_piece(LoopProgram& p, int number, size_t argument) {
+  return std::get<Op>(p.procs[0].body[number == 0 ? 9 : 14].node).args[argument];
+}
+
 For& loop(LoopProgram& p, int number) { return std::get<For>(p.procs[0].body[size_t(4 + number)].node); }
 Op& store(LoopProgram& p) { return std::get<Op>((*std::get<If>((*loop(p, 1).body)[0].node).then)[1].node); }
 
@@ -139,4 +169,25 @@ TEST_CASE("a primitive that takes memory must be known") {
   p = copy();
   p.buffers[out].elements = 21;
   CHECK_THROWS_WITH_AS(check(p, 1000), doctest::Contains("of 21 elements"), Error);
+}
+
+TEST_CASE("pieces of rows that leave too much, too little, or what was not collected") {
+  const Simulation right = simulate(pieces());
+  for (const std::string& v : right.violations) FAIL_CHECK(v);
+  CHECK(right.complete);
+  LoopProgram p = pieces();
+  of_piece(p, 1, 3) = Int(0);  // what waits is forgotten
+  finds(p, "8 of 40 elements of output out are never written, the first is 16");
+  p = pieces();
+  of_piece(p, 0, 4) = Int(0);  // nothing waits
+  finds(p, "computed twice");
+  p = pieces();
+  of_piece(p, 1, 2) = Int(15);
+  finds(p, "1 of 40 elements of output out are never written, the first is 39");
+  p = pieces();
+  of_piece(p, 0, 2) = Int(25);
+  finds(p, "space[40]: read before it is written");
+  p = pieces();
+  of_piece(p, 0, 2) = Int(33);
+  finds(p, "of 48 elements");
 }

@@ -1,0 +1,195 @@
+// Which copy of the register tile runs where: full, ragged, last vector, border, end of an operand.
+#include <algorithm>
+#include <sstream>
+
+#include "lower/nest_lowering.h"
+#include "rtile/layout.h"
+
+namespace rgen::lower {
+
+using rtile::Blocking;
+using rtile::NestPlan;
+
+void NestLowering::choose() {
+  TileVariant v;
+  v.size.assign(size_t(n_), 0);
+  v.tail = c_.plan.lanes;
+  choose_size(0, v);
+}
+
+void NestLowering::choose_size(int a, TileVariant v) {
+  if (a == n_) return choose_guard(v);
+  if (!is_output(a)) return choose_size(a + 1, v);
+  const size_t x = size_t(a);
+  const Blocking& t = tile(a);
+  const auto with = [&](int64_t units, bool last) {
+    TileVariant w = v;
+    w.size[x] = units;
+    if (a == c_.plan.vec && last) w.tail = int(t.tail());
+    choose_size(a + 1, w);
+  };
+  const bool tail = a == c_.plan.vec && t.tail() != t.unit;
+  const int64_t last_size = t.ragged() ? t.hi - 1 : t.hi, whole = t.blocks - int(tail);
+  if (t.blocks == 1) return with(t.hi, true);
+  const Int block = Int::var(params_.block[x]);
+  const auto by_size = [&] {
+    if (t.n_hi >= whole) return among(a, 0, whole, [&] { with(t.hi, false); });
+    branch(
+        {Int(t.n_hi - 1) - block}, [&] { among(a, 0, t.n_hi, [&] { with(t.hi, false); }); },
+        [&] { among(a, t.n_hi, whole, [&] { with(t.hi - 1, false); }); });
+  };
+  if (!tail) return by_size();
+  branch(
+      {block - Int(t.blocks - 1)}, [&] { among(a, whole, t.blocks, [&] { with(last_size, true); }); }, by_size);
+}
+
+void NestLowering::among(int axis, int64_t from, int64_t to, const std::function<void()>& inside) {
+  const Blocking& t = tile(axis);
+  int& start = params_.start[size_t(axis)];
+  if (!leads_out(axis) || to - from == t.blocks) return inside();
+  const int any = start;
+  start = b_.variable(name(axis), t.start(from), t.start(to - 1));
+  put({LetInt{LetInt::Op::value, start, from + 1 == to ? Int(t.start(from)) : Int::var(any), Int(0)}});
+  inside();
+  start = any;
+}
+
+void NestLowering::choose_guard(TileVariant v) {
+  if (!c_.plan.guarded) return choose_end(v);
+  Conditions inside = interior(v);
+  bool never = false;
+  std::erase_if(inside, [&](const Int& i) {
+    const auto [least, most] = b_.range(i);
+    never |= most < 0;
+    return least >= 0;
+  });
+  const auto guarded = [&] {
+    TileVariant w = v;
+    w.guarded = true;
+    choose_end(w);
+  };
+  if (never) return guarded();
+  if (inside.empty()) return choose_end(v);
+  branch(
+      inside, [&] { choose_end(v); }, guarded);
+}
+
+void NestLowering::for_each_guarded(const std::function<void(const ir::Index&, int64_t)>& visit) const {
+  for (const rtile::Operand& o : c_.plan.operands) {
+    if (o.placement != rtile::Placement::direct || !rtile::is_affine(o.access.index)) continue;
+    for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents()))
+      visit(o.access.index[size_t(d)], c_.program[o.access.tensor].shape[size_t(d)].value());
+  }
+}
+
+bool NestLowering::leads_out(int axis) const {
+  bool any = false;
+  if (c_.plan.guarded) for_each_guarded([&](const ir::Index& i, int64_t) { any |= i.uses(axis); });
+  return any;
+}
+
+bool NestLowering::left_out(const ir::Index& i, int64_t size) const {
+  if (!c_.plan.taps) return false;
+  return std::any_of(c_.plan.taps->begin(), c_.plan.taps->end(), [&](const rtile::PaddedTaps& t) {
+    if (i.coef(t.reduced) != t.dilation || i.coef(t.output) != t.stride || i.constant != t.offset || size != t.extent) return false;
+    const Blocking& places = tile(t.output);
+    switch (c_.plan.left_out(t)) {
+      case NestPlan::LeftOut::tiles:
+        return places.size() == 1;
+      case NestPlan::LeftOut::points: {
+        if (c_.origin[size_t(t.output)] >= 0) return false;
+        if (places.blocks == 1) return true;
+        const int64_t before_last = places.start(places.blocks - 1) - 1;
+        return t.stride * places.start(1) + t.offset >= 0 && t.stride * before_last + t.dilation * (t.taps - 1) + t.offset < t.extent;
+      }
+      case NestPlan::LeftOut::steps:
+      case NestPlan::LeftOut::nowhere:
+        return false;
+    }
+    return false;
+  });
+}
+
+NestLowering::Conditions NestLowering::interior(const TileVariant& v) const {
+  Conditions all;
+  for_each_guarded([&](const ir::Index& i, int64_t size) {
+    if (left_out(i, size)) return;
+    Int lo(i.constant), hi(i.constant);
+    for (const ir::Index::Term& t : i.terms) {
+      const size_t x = size_t(t.axis);
+      Int base(0);
+      int64_t span = extent(t.axis) - 1;
+      if (is_output(t.axis)) {
+        if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
+        if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
+        span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
+      }
+      lo = lo + base * t.coef, hi = hi + base * t.coef;
+      (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
+    }
+    all.push_back(lo);
+    all.push_back(Int(size - 1) - hi);
+  });
+  return all;
+}
+
+void NestLowering::choose_end(const TileVariant& v) {
+  Conditions room = room_behind(v);
+  std::erase_if(room, [&](const Int& i) { return b_.range(i).first >= 0; });
+  if (room.empty()) return call(v);
+  const auto at_end = [&] {
+    TileVariant w = v;
+    w.at_end = true;
+    call(w);
+  };
+  if (std::any_of(room.begin(), room.end(), [&](const Int& i) { return b_.range(i).second < 0; })) return at_end();
+  branch(
+      room, [&] { call(v); }, at_end);
+}
+
+NestLowering::Conditions NestLowering::room_behind(const TileVariant& v) const {
+  Conditions all;
+  const int vec = c_.plan.vec;
+  const int64_t lanes = c_.plan.lanes;
+  if (is_output(vec) ? v.tail == lanes : extent(vec) % lanes == 0) return all;
+  for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
+    if (!reads_on(c_, int(i))) continue;
+    const Addressing& m = c_.addressing[i];
+    Int last(m.constant);
+    for (int a = 0; a < n_; ++a) {
+      const size_t x = size_t(a);
+      if (is_output(a)) {
+        if (params_.start[x] >= 0) last = last + Int::var(params_.start[x], m.value[x]);
+        if (c_.origin[x] >= 0 && !m.tile_local) last = last + Int::var(c_.origin[x], m.value[x]);
+        last = last + Int(std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit);
+      } else {
+        last = last + Int(std::max<int64_t>(0, m.value[x]) * (a == vec ? extent(a) / lanes * lanes : extent(a) - 1));
+      }
+    }
+    all.push_back(Int(b_.program.buffers[size_t(m.buffer)].elements - lanes) - last);
+  }
+  return all;
+}
+
+void NestLowering::call(const TileVariant& v) {
+  auto it = tiles_.find(v);
+  if (it == tiles_.end()) {
+    std::ostringstream tile_name;
+    tile_name << c_.prefix << "_tile";
+    const char* separator = "_";
+    for (int a = 0; a < n_; ++a)
+      if (is_output(a) && (v.size[size_t(a)] > 1 || a == c_.plan.vec)) {
+        tile_name << separator << (a == c_.plan.vec ? (v.size[size_t(a)] - 1) * c_.plan.lanes + v.tail : v.size[size_t(a)]);
+        separator = "x";
+      }
+    if (v.part) tile_name << "_part";
+    if (v.guarded) tile_name << "_border";
+    if (v.at_end) tile_name << "_end";
+    it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;
+  }
+  Call c{it->second, {}};
+  for (int p : b_.program.procs[size_t(it->second)].params) c.args.push_back(Int::var(p));
+  put({std::move(c)});
+}
+
+}  // namespace rgen::lower
