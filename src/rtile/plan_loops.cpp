@@ -123,6 +123,9 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   // products of a line from which on asking pays (4 rows of f32, 1.08 ns, take 1.2 times as long with it, 6 rows 0.85, 12 rows 0.72; Zen 4;
   // 3 rows, 0.93 ns, 1.06, 4 rows, 1.23 ns, 0.8 to 0.98; Zen 3)
   constexpr double kProductsNs = 1.15;
+  // ... or up to which: in so many times of theirs, memory delivers the line (4096 × 4096 in two streams: 1 row 0.7 to 0.86, 2 rows 0.95, 3
+  // rows 1.07, 4 rows 1.2; Zen 4)
+  constexpr double kHidden = 3;
   constexpr int64_t kProducts = 5;  // ... of each element
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   if (memory.read_gbs(c_.threads) <= 0) return p;
@@ -133,12 +136,14 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
     const double products_ns = products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns);
     if (beyond_caches && p.operands[i].packed() && contraction_ && !stays(p, i)) {
-      const bool few = products_ns < double(memory.line_bytes) / memory.read_gbs(c_.threads);
+      const auto of_line = [&](int sharers) { return double(memory.line_bytes) / memory.read_gbs(sharers); };
       const bool many = reuse(p, i) >= kProducts || products_ns >= kProductsNs;
-      if (const int64_t streams = few ? streams_of(p, i, many) : 1; streams > 1)
-        p.operands.change(i, [&](Operand& x) { x.streams = streams; });
-      else if (many)
-        p.operands.change(i, [&](Operand& x) { x.ahead = bytes / o.element_bytes; });
+      const int64_t streams = products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
+      const bool asked = streams > 1 ? kHidden * products_ns < of_line(1) : many;
+      p.operands.change(i, [&](Operand& x) {
+        x.streams = streams;
+        if (asked) x.ahead = round_up(bytes / streams, memory.line_bytes) / o.element_bytes;
+      });
     }
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();
@@ -152,6 +157,24 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     }
   }
   return p;
+}
+
+void Planner::fetch_rows_ahead(NestPlan& p) const {
+  constexpr int64_t kShortest = 1024;  // bytes; rows of 252 bytes take 1.1 to 1.2 times as long
+  if (gpu() || fused() || contraction_ || !nest_.has_reduction()) return;
+  const hw::MemoryLevel& memory = c_.profile.levels.back();
+  for (size_t i = 0; i < facts_.reads; ++i) {
+    const auto& o = facts_.operands[i];
+    if (!c_.beyond_caches(o.tensor) || p.operands[i].placement != Placement::direct || p.operands[i].transposed || !o.affine ||
+        p.operands[i].slides >= 0 || o.coef[size_t(p.vec)] != 1 || extent(p.vec) * o.element_bytes < kShortest)
+      continue;
+    double rows = 1;  // by turns
+    for (int a = 0; a < n_; ++a)
+      if (a != p.vec && o.coef[size_t(a)] != 0 && (!reduced(a) || p.tile[size_t(a)].hi > 1)) rows *= double(p.tile[size_t(a)].size());
+    const double bytes = 2 * memory.latency_ns * memory.read_gbs(c_.threads) / rows;
+    const bool follows = walks_on(nest_, facts_, p, c_, i, bytes);
+    p.operands.change(i, [&](Operand& x) { x.ahead = follows ? round_up(int64_t(bytes), memory.line_bytes) / o.element_bytes : 0; });
+  }
 }
 
 int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const {
@@ -331,6 +354,7 @@ bool Planner::apart(const NestPlan& p) const {
 
 void Planner::finish(NestPlan p) {
   p.copies_alone = c_.threads > 1 && copies(p) && copied_alone(nest_, facts_, p, c_);
+  fetch_rows_ahead(p);
   p.stream = p.combining.has_value(), p.peeled = false;  // a plan that another was made of may have been otherwise
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   // beside products results are few, and stores that nothing waits for are better buffered

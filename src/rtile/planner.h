@@ -138,6 +138,9 @@ class Planner {
   /// With what waits in memory brought in time: packed operands by several rows at once, or with their lines asked for ahead of their use;
   /// and so rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
+  /// Rows of a reduction that come from memory: where the loops walk them to their ends, their lines are asked for as soon as memory could
+  /// bring them (Little's law), those of all rows by turns together.
+  void fetch_rows_ahead(NestPlan& p) const;
   /// Rows in which a packed operand from memory lies: each vector in one of its own, for a memory that delivers several by turns faster
   /// than one; else two, whose page ends hide behind each other, unless its lines can be fetched ahead. 1: as one.
   int64_t streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const;

@@ -216,7 +216,9 @@ class Traffic : Walks {
 
   void read(size_t i, double bytes, bool memory, hw::LevelTraffic& t) const {
     t.read_bytes += bytes;
-    if (memory && plan_.operands[i].ahead > 0) t.ahead_bytes += bytes;
+    // of several streams, memory is what binds: their time is that of turns_
+    const bool streams = plan_.operands[i].streams > 1 || (facts_.products == 0 && nest_.has_reduction() && plan_.operands[i].slides < 0);
+    if (memory && plan_.operands[i].ahead > 0 && !streams) t.ahead_bytes += bytes;
   }
 
   /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.

@@ -214,4 +214,10 @@ const std::vector<int64_t>& Walks::placed_coef(size_t i) const {
   return placed(i, Placement::box) && !o.box_coef.empty() ? o.box_coef : o.coef;
 }
 
+bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes) {
+  const TileCounts counts = count_tiles(nest, plan);
+  const Stretch s = Walks(CountedPlan(nest, facts, plan, context, counts)).stretch(operand);
+  return s.go_on || s.bytes >= 4 * bytes;
+}
+
 }  // namespace rgen::rtile

@@ -51,6 +51,8 @@ class GpuTile {
 /// was read by it before.
 hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context,
                                  int block_tasks);
+/// Does the plan walk so many bytes of an operand and more before it jumps?
+bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes);
 /// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.
 bool stays_in_l2(double once, double total, const PlanContext& context);
 

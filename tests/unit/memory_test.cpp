@@ -63,10 +63,29 @@ TEST_CASE("packed weights in memory are asked for as many bytes ahead as must be
   }
 }
 
-TEST_CASE("weights that the caches hold, or that are read once, are not asked for ahead") {
+TEST_CASE("weights that the caches hold, or beside a few rows' products, are not asked for ahead") {
   const hw::Profile profile = hw::load_profile("zen5");
   CHECK(ahead(12, 512, 512, profile) == 0);
-  CHECK(ahead(1, 8192, 8192, profile) == 0);
+  CHECK(ahead(1, 512, 512, profile) == 0);
+  CHECK(ahead(1, 8192, 8192, profile) > 0);
+  CHECK(ahead(4, 8192, 8192, hw::load_profile("zen4")) == 0);
+}
+
+TEST_CASE("long rows that are summed are asked for ahead where memory is what binds") {
+  const auto asked = [](int64_t rows, int64_t columns, int axis, const char* profile) {
+    const ir::TensorProgram program =
+        ir::parse_program(R"--({"op": "reduce_sum", "dtype": "f32", "params": {"shape": [)--" + std::to_string(rows) + ", " +
+                          std::to_string(columns) + R"--(], "axis": )--" + std::to_string(axis) + "}}");
+    const rtile::Candidate c = rtile::construct(program, hw::load_profile(profile), {.threads = 1}).front();
+    return 4 * c.program->groups.front().nests.front().operands[0].ahead;
+  };
+  const hw::Profile zen4 = hw::load_profile("zen4");
+  const double under_way = 2 * zen4.levels.back().latency_ns * zen4.levels.back().read_gbs(1);
+  CHECK(asked(3, 5000001, 1, "zen4") > 0);
+  CHECK(asked(4096, 4096, 1, "zen4") == doctest::Approx(under_way / 4).epsilon(0.03));  // rows of four parts, together
+  CHECK(asked(4096, 4096, 0, "zen4") == doctest::Approx(under_way / 8).epsilon(0.06));
+  CHECK(asked(400, 400, 1, "zen4") == 0);  // in a cache
+  CHECK(asked(400000, 63, 1, "zen4") == 0);
 }
 
 TEST_CASE("the last cache keeps less and less of what is walked again and again") {
