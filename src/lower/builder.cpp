@@ -78,6 +78,14 @@ std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t 
 /// Loads wait for earlier stores that are under way to the same place of another page, so buffers that are walked together, with each other
 /// or with tensors, which often begin where a page or one of its first lines does, begin half a page apart (exponentials into a buffer 64
 /// bytes behind their arguments', modulo a page, 13.6 µs, 0 or 2048 behind 7.8; Zen 4).
+Int Builder::start(Body& body, const rtile::Blocking& t, const Int& block, int64_t last) {
+  const Int at = block * (t.hi * t.unit);
+  if (t.n_hi >= last) return at;
+  const int over = variable("short", 0, t.blocks - t.n_hi);
+  body.push_back({LetInt{LetInt::Op::max, over, block - Int(t.n_hi), Int(0)}});
+  return at - Int::var(over, t.unit);
+}
+
 int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
   constexpr int64_t kPage = 4096;
   int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0), at = program.workspace_bytes;

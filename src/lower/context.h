@@ -52,6 +52,8 @@ class Builder {
   /// ⌊x / by⌋: a new variable of the body unless it is known.
   Int quotient(Body& body, const std::string& name, const Int& x, int64_t by);
   Int remainder(Body& body, const std::string& name, const Int& x, int64_t by);
+  /// Blocking::start of a block that is at most the `last`: (b·hi − max(0, b − n_hi))·unit.
+  Int start(Body& body, const rtile::Blocking& t, const Int& block, int64_t last);
   /// Of `count` items dealt out in nearly equal runs to `tasks`: where the task's run begins and ends.
   std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
   /// A buffer behind what the workspace has so far: one, or one for each of several tasks.

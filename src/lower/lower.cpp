@@ -172,13 +172,7 @@ class ProgramLowering {
         body->push_back({LetInt{LetInt::Op::value, q, rest, Int(0)}});
         rest = Int(0);
       }
-      Int at = Int::var(q, s.hi);
-      if (s.ragged()) {
-        const int over = b_.variable("short", 0, s.blocks - s.n_hi);
-        body->push_back({LetInt{LetInt::Op::max, over, Int::var(q) - Int(s.n_hi), Int(0)}});
-        at = at - Int::var(over);
-      }
-      body->push_back({LetInt{LetInt::Op::value, o, at, Int(0)}});
+      body->push_back({LetInt{LetInt::Op::value, o, b_.start(*body, s, Int::var(q), s.blocks), Int(0)}});
       origin.push_back(o), block.push_back(q);
     }
     const std::function<void(size_t, std::vector<int64_t>, Body&)> variants = [&](size_t k, std::vector<int64_t> extents, Body& into) {

@@ -124,14 +124,7 @@ void NestLowering::loops(size_t i) {
   const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
   const int start = b_.variable(name(a), 0, t.start(t.blocks - 1));
   const auto inside = [&] {
-    // start(b) = (b·hi − max(0, b − n_hi))·unit
-    Int at = Int::var(block, t.hi * t.unit);
-    if (t.n_hi < t.blocks - 1) {
-      const int over = b_.variable("short", 0, t.blocks - t.n_hi);
-      put({LetInt{LetInt::Op::max, over, Int::var(block) - Int(t.n_hi), Int(0)}});
-      at = at - Int::var(over, t.unit);
-    }
-    put({LetInt{LetInt::Op::value, start, at, Int(0)}});
+    put({LetInt{LetInt::Op::value, start, b_.start(*bodies_.back(), t, Int::var(block), t.blocks - 1), Int(0)}});
     params_.start[x] = start, params_.block[x] = block;
     loops(i + 1);
     params_.start[x] = params_.block[x] = -1;

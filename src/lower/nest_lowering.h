@@ -13,7 +13,7 @@ class NestLowering {
  public:
   explicit NestLowering(NestContext& c) : c_(c), b_(c.builder), n_(int(c.nest.axes.size())) {
     const auto none = std::vector<int>(size_t(n_), -1);
-    params_ = {none, none, none, none, none, -1};
+    params_ = {none, none, none, none, none};
     begin_.assign(size_t(n_), Int(0));
     for (int a = 0; a < n_; ++a) end_.push_back(Int(is_output(a) ? tile(a).blocks : extent(a)));
   }
@@ -53,7 +53,7 @@ class NestLowering {
 
   /// The tiles of a row: what stands before its first line, as many whole vectors as there are, the rest.
   void by_lines();
-  /// Where the result's row begins.
+  /// Where the result's row begins, of axes whose place is not known yet the first.
   Int first_of_row() const;
   const rtile::Statement& stored_statement() const;  ///< the only one
 

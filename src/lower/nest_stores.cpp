@@ -68,15 +68,8 @@ int NestLowering::combining_buffer() {
 Int NestLowering::element(int axis, const Int& block) {
   const Blocking& t = tile(axis);
   if (block.is_const()) return Int(std::min(t.start(block.constant), t.extent));
-  Int at = block * (t.hi * t.unit);
-  if (t.ragged()) {
-    const int over = b_.variable("short", 0, t.blocks - t.n_hi);
-    put({LetInt{LetInt::Op::max, over, block - Int(t.n_hi), Int(0)}});
-    at = at - Int::var(over, t.unit);
-  }
-  const int v = b_.variable(name(axis) + "_at", 0, t.extent);
-  put({LetInt{LetInt::Op::min, v, at, Int(t.extent)}});
-  return Int::var(v);
+  const Int at = b_.start(*bodies_.back(), t, block, t.blocks);
+  return let(LetInt::Op::min, name(axis) + "_at", at, Int(t.extent), t.extent);
 }
 
 void NestLowering::combine(size_t i) {
@@ -103,13 +96,9 @@ void NestLowering::stream(const Range& rows, const Range& columns, const Int& co
                           const Int& after) {
   const rtile::Statement& s = stored_statement();
   const Location& at = c_.location.at(s.tensor);
-  const rtile::Linear l = rtile::linearise(s.index, at.strides, n_);
-  const int64_t stride = l.coef[size_t(c_.plan.combining->rows)];
-  Int to(l.constant);
-  for (int a = 0; a < n_; ++a)
-    if (params_.start[size_t(a)] >= 0) to = to + Int::var(params_.start[size_t(a)], l.coef[size_t(a)]);
+  const int64_t stride = rtile::linearise(s.index, at.strides, n_).coef[size_t(c_.plan.combining->rows)];
   const int result = b_.pointer(at.buffer, c_.program[s.tensor].name), pieces = b_.pointer(c_.combined, "pieces");
-  put({LetPtr{result, to + rows.from * stride + columns.from}});
+  put({LetPtr{result, first_of_row() + rows.from * stride + columns.from}});
   put({LetPtr{pieces, Int(rtile::WriteCombining::kLine)}});
   const auto piece = [&](const Int& row) {
     const Address target{result, row * stride}, source{pieces, row * c_.plan.buffered_pitch()};

@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "ir/tensor_program.h"
 #include "lower/primitives.h"
+#include "rtile/rprogram.h"
 
 namespace rgen::lower {
 
@@ -368,7 +369,7 @@ class Machine {
 
   /// The lines that end in a piece, and what begins one moves in front of the piece. Arguments begin lines.
   void stream_piece(const Op& op) {
-    constexpr int64_t kLine = 16;
+    constexpr int64_t kLine = rtile::WriteCombining::kLine;
     const Address &to = std::get<Address>(op.args[0]), &from = std::get<Address>(op.args[1]);
     const auto number = [&](size_t i) { return eval(std::get<Int>(op.args[i])); };
     const auto at = [&](const Address& a) { return pointer_[size_t(a.pointer)] + eval(a.offset); };

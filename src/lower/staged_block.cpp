@@ -263,7 +263,7 @@ void StagedBlock::leave(const Int& m, int sums, int row, int64_t first_tile, int
 
 TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
   const std::vector<int> none(size_t(n_), -1);
-  TileParams p{none, none, none, none, none, -1};
+  TileParams p{none, none, none, none, none};
   const auto variable = [&](int a, const Int& x) {
     if (x == Int(0)) return -1;
     if (x.constant == 0 && x.terms.size() == 1 && x.terms[0].second == 1) return x.terms[0].first;

@@ -129,7 +129,7 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
   constexpr int64_t kProducts = 5;  // ... of each element
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   if (memory.read_gbs(c_.threads) <= 0) return p;
-  const int64_t bytes = round_up(int64_t(2 * memory.latency_ns * memory.read_gbs(c_.threads)), memory.line_bytes);
+  const int64_t bytes = round_up(int64_t(under_way()), memory.line_bytes);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
     const bool beyond_caches = c_.beyond_caches(o.tensor);
@@ -171,7 +171,7 @@ void Planner::fetch_rows_ahead(NestPlan& p) const {
     double rows = 1;  // by turns
     for (int a = 0; a < n_; ++a)
       if (a != p.vec && o.coef[size_t(a)] != 0 && (!reduced(a) || p.tile[size_t(a)].hi > 1)) rows *= double(p.tile[size_t(a)].size());
-    const double bytes = 2 * memory.latency_ns * memory.read_gbs(c_.threads) / rows;
+    const double bytes = under_way() / rows;
     const bool follows = walks_on(nest_, facts_, p, c_, i, bytes);
     p.operands.change(i, [&](Operand& x) { x.ahead = follows ? round_up(int64_t(bytes), memory.line_bytes) / o.element_bytes : 0; });
   }

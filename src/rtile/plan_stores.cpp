@@ -104,15 +104,13 @@ std::vector<NestPlan> Planner::combining(const NestPlan& base) const {
 }
 
 void Planner::fetch_next_rows(NestPlan& p) const {
-  const hw::MemoryLevel& memory = c_.profile.levels.back();
   const size_t along = size_t(p.combining->along), rows = size_t(p.combining->rows);
-  const double under_way = 4 * memory.latency_ns * memory.read_gbs(c_.threads);
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
     if (p.operands[i].placement != Placement::direct || o.coef[rows] != 1 || o.coef[along] <= 1 || !c_.beyond_caches(o.tensor)) continue;
     const int64_t step = p.tile[along].size();
     const double bytes = double(step * p.buffered_rows() * o.element_bytes);
-    const int64_t next = step * int64_t(std::ceil(under_way / bytes));
+    const int64_t next = step * int64_t(std::ceil(2 * under_way() / bytes));
     // where the rows end before that, other columns of them come next
     const int64_t ahead = 2 * next <= extent(int(along)) ? o.coef[along] * next : p.buffered_rows();
     p.operands.change(i, [&](Operand& x) { x.ahead = ahead; });

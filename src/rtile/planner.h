@@ -138,6 +138,8 @@ class Planner {
   /// With what waits in memory brought in time: packed operands by several rows at once, or with their lines asked for ahead of their use;
   /// and so rows that a window slides over.
   NestPlan fetch_ahead(NestPlan p) const;
+  /// Bytes that must have been asked for to keep memory busy, twice: 2 · latency · bandwidth (Little's law).
+  double under_way() const { return 2 * c_.profile.levels.back().latency_ns * c_.profile.levels.back().read_gbs(c_.threads); }
   /// Rows of a reduction that come from memory: where the loops walk them to their ends, their lines are asked for as soon as memory could
   /// bring them (Little's law), those of all rows by turns together.
   void fetch_rows_ahead(NestPlan& p) const;

@@ -60,6 +60,21 @@ void add_plans(KernelBatch& batch, const Problem& problem, const hw::Profile& pr
   }
 }
 
+/// Plans of programs that no cache holds whose explanation has the text, of one to three threads; `enough` looks at each machine's kernels.
+template <class Enough>
+void check_in_memory(const std::vector<test::ProgramPtr>& programs, const std::string& text, Enough&& enough) {
+  const std::vector<Problem> all = test::make_problems(programs);
+  for (const char* name : {"zen4", "zen5", "haswell_avx2"}) {
+    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    int threads = 1;
+    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, text, "in memory");
+    enough(batch);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 /// Sapphire Rapids without what others with AVX-512 lack, but for AMX.
 hw::Profile amx_profile() {
   hw::Profile p = hw::load_profile("sapphire_rapids");
@@ -121,16 +136,8 @@ TEST_CASE("results that are collected in pieces of rows") {
   programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(
       R"--({"name": "scaled", "inputs": {"X": {"shape": [90, 77]}, "S": {"shape": [77]}},
             "compute": ["Y[i:77, j:90] = exp(X[j, i]) * S[i] + j"]})--")));
-  const std::vector<Problem> all = test::make_problems(programs);
-  for (const char* name : {"zen4", "zen5", "haswell_avx2"}) {
-    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
-    if (!runs_here(profile)) continue;
-    KernelBatch batch;
-    int threads = 1;
-    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, "in pieces of", "pieces");
-    CHECK(batch.mentioning("stream_piece_f32(") >= 2 * programs.size());
-    check(batch, {"g++", {"-O1"}, {}, 2});
-  }
+  check_in_memory(programs, "in pieces of",
+                  [&](const KernelBatch& batch) { CHECK(batch.mentioning("stream_piece_f32(") >= 2 * programs.size()); });
 }
 
 TEST_CASE("results that go to memory from line to line of rows that begin anywhere") {
@@ -138,16 +145,7 @@ TEST_CASE("results that go to memory from line to line of rows that begin anywhe
   for (const auto& [op, shape] :
        {std::pair{"softmax", "[37, 77]"}, {"layernorm", "[29, 211]"}, {"rmsnorm", "[5, 3, 50]"}, {"bias_act", "[41, 131]"}})
     add_preset(programs, op, "f32", "\"shape\": " + std::string(shape));
-  const std::vector<Problem> all = test::make_problems(programs);
-  for (const char* name : {"zen4", "zen5", "haswell_avx2"}) {
-    const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
-    if (!runs_here(profile)) continue;
-    KernelBatch batch;
-    int threads = 1;
-    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, "from line to line", "lines");
-    CHECK(batch.size() >= all.size());
-    check(batch, {"g++", {"-O1"}, {}, 2});
-  }
+  check_in_memory(programs, "from line to line", [&](const KernelBatch& batch) { CHECK(batch.size() >= programs.size()); });
 }
 
 TEST_CASE("plans that copy an operand into another layout first") {
