@@ -157,7 +157,7 @@ class Tile {
   /// `pure`; of the elements of a row that passes by, the first that a body of the loop broadcasts asks for their line.
   Value broadcast(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args);
   void fetch_ahead(const Operand& o, const Address& where);
-  /// The vector is the first of its line that a tile reads.
+  /// The vector is the first of its line that a tile reads, if the tile begins a line.
   bool begins_line(const Operand& o, const Address& where) const;
   /// Does no place of the tile before this one, or of the tile before it along o.slides, read the same line? True where it is not known.
   bool first_read(const Operand& o) const;

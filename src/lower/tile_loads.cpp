@@ -184,7 +184,13 @@ bool Tile::first_of_row(const Operand& o) const {
 bool Tile::begins_line(const Operand& o, const Address& where) const {
   constexpr int64_t kLine = 64;
   const int64_t element = size_of(c_.program[o.access.tensor].dtype), vector = element * c_.plan.k_group * W_;
-  return floor_mod(where.offset.constant * element, kLine) < vector;
+  int64_t from = where.offset.constant;
+  if (!o.packed()) {  // along the row: where it lies, what the loops add may move by parts of a line
+    from = 0;
+    for (const ir::Index::Term& t : o.access.index.back().terms)
+      from += t.coef * (is_output(t.axis) ? point_->offset[size_t(t.axis)] : reduced_[size_t(t.axis)].constant);
+  }
+  return floor_mod(from * element, kLine) < vector;
 }
 
 void Tile::fetch_ahead(const Operand& o, const Address& where) {
