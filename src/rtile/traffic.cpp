@@ -20,6 +20,7 @@ class Traffic : Walks {
     for (size_t i = 0; i < facts_.reads && ahead > 0; ++i)
       if (plan_.operands[i].ahead > 0) pieces = std::max(pieces, jumping(stretch(i).piece));
     into_.back().read_bytes = pieces * ahead;
+    for (size_t i = 0; i < facts_.reads; ++i) collide(i);
     place_sums();
     size_t farthest = 0;  // the last level that streams come from
     for (size_t i = 0; i < facts_.operands.size(); ++i)
@@ -33,6 +34,17 @@ class Traffic : Walks {
  private:
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
+
+  /// Wherever the factor comes from that is broadcast: its rows, of whose lines a step takes a part, may share sets.
+  void collide(size_t i) {
+    if (facts_.products == 0 || !facts_.operands[i].inner || packed(i) || facts_.operands[i].coef[size_t(plan_.vec)] != 0) return;
+    const auto shares_sets = [&](size_t a) {
+      const int64_t stride = placed_coef(i)[a] * facts_.operands[i].element_bytes;
+      return stride != 0 && stride % (8 * c_.profile.levels[0].line_bytes) == 0 && !reduced(a) && plan_.tile[a].hi > 1;
+    };
+    for (size_t a = 0; a < n_; ++a)
+      if (shares_sets(a)) return void(into_[1].waits += conflicts(body_lines(i)).waits);
+  }
 
   /// Where partial sums wait that have a place of their own, because their results are narrower or not contiguous; −1: with the results.
   int sums_home_ = -1;
@@ -98,7 +110,7 @@ class Traffic : Walks {
       Stream& s = streams_[i];
       static_cast<Stretch&>(s) = stretch(i);
       const std::vector<int64_t> lines = body_lines(i);
-      s.conflicts = conflict_bytes(lines);
+      s.conflicts = conflicts(lines).bytes;
       if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
       const bool by_turns = facts_.products == 0 && apart(body_lines(i, false));
       s.side_by_side = by_turns && !reduced(size_t(plan_.vec));

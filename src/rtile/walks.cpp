@@ -195,9 +195,10 @@ bool Walks::apart(const std::vector<int64_t>& lines) const {
   return lines.back() - lines.front() > 8 * line && std::adjacent_find(lines.begin(), lines.end(), gap) != lines.end();
 }
 
-double Walks::conflict_bytes(std::vector<int64_t> lines) const {
+Walks::Conflicts Walks::conflicts(std::vector<int64_t> lines) const {
+  constexpr double kWaits = 0.25;
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  if (lines.size() <= 1 || l1.ways <= 0) return 0;
+  if (lines.size() <= 1 || l1.ways <= 0) return {};
   const int64_t way = l1.capacity_bytes / l1.ways;
   double steps = 1;
   for (size_t a = 0; a < n_; ++a)
@@ -205,8 +206,9 @@ double Walks::conflict_bytes(std::vector<int64_t> lines) const {
   const double count = double(lines.size());
   for (int64_t& l : lines) l = l % way / l1.line_bytes;
   distinct(lines);
-  if (count / double(lines.size()) + 2 <= l1.ways) return 0;
-  return count * steps * counts_.calls * l1.line_bytes;
+  const double in_set = count / double(lines.size()), again = count * steps * counts_.calls;
+  if (in_set + 2 <= l1.ways) return {};
+  return {again * l1.line_bytes, again * kWaits * std::max(0.0, in_set / l1.ways - 1)};
 }
 
 const std::vector<int64_t>& Walks::placed_coef(size_t i) const {

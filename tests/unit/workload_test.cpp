@@ -470,3 +470,30 @@ TEST_CASE("of a product, register tiles that two threads share evenly are looked
     CHECK(found <= 1.005 * wider);  // 1.011 of the first of them without
   }
 }
+
+TEST_CASE("tiles of more rows than a set has ways wait for each line, and fewer rows are chosen") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto planned = [&](int64_t k) {
+    const ir::TensorProgram program = ir::parse_program(
+        R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": 512, "n": 16, "k": )" + std::to_string(k) + "}}");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    REQUIRE(nest.axes[0].name == "m");
+    const int64_t rows = plan.tile[0].hi;
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    const auto waits = [&](int64_t hi) {
+      plan.tile[0] = {512, 1, hi};
+      return rtile::workload(nest, facts, plan, context).levels[1].waits;
+    };
+    return std::vector<double>{double(rows), waits(8), waits(12), waits(20)};
+  };
+  const auto shared = planned(1024), others = planned(1000);
+  CHECK(shared[0] <= 12);
+  CHECK(others[0] > 12);
+  CHECK(shared[1] == 0);
+  CHECK(shared[2] > 0);
+  CHECK(shared[3] > 2 * shared[2]);
+  for (int i = 1; i < 4; ++i) CHECK(others[size_t(i)] == 0);
+}
