@@ -16,10 +16,10 @@ using namespace lower;
 
 namespace {
 
-Simd simd_of(const hw::Profile& p) {
+/// Plans of an AVX-512 machine may have whole vectors or halves.
+Simd simd_of(const hw::Profile& p, int planned_lanes) {
   if (p.arch == "aarch64" && p.has("neon")) return Simd::neon;
-  if (p.arch == "x86-64" && p.vector_bits >= 512 && p.has("avx512f") && p.has("avx512bw") && p.has("avx512dq") && p.has("avx512vl"))
-    return Simd::avx512;
+  if (p.arch == "x86-64" && p.avx512) return planned_lanes == lanes(Simd::avx512vl) ? Simd::avx512vl : Simd::avx512;
   if (p.arch == "x86-64" && p.has("avx2") && p.has("fma")) return Simd::avx2;
   return Simd::portable;
 }
@@ -89,7 +89,10 @@ std::vector<std::string> compile_flags(Simd simd, const hw::Profile& profile, co
   std::vector<std::string> flags;
   switch (simd) {
     case Simd::avx512:
-      flags = {"-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mavx2", "-mf16c", "-mbmi2", "-mprefer-vector-width=512"};
+    case Simd::avx512vl:
+      flags = {"-mavx512f",  "-mavx512bw", "-mavx512dq",
+               "-mavx512vl", "-mfma",      "-mavx2",
+               "-mf16c",     "-mbmi2",     "-mprefer-vector-width=" + std::to_string(32 * lanes(simd))};
       break;
     case Simd::avx2:
       flags = {"-mavx2", "-mfma", "-mf16c", "-mbmi2"};
@@ -112,8 +115,8 @@ std::vector<std::string> compile_flags(Simd simd, const hw::Profile& profile, co
 
 Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile,
                  const CppOptions& options) {
-  const Simd simd = simd_of(profile);
   const LoopProgram loops = lower::lower(program, *candidate.program);
+  const Simd simd = simd_of(profile, loops.lanes);
   if (loops.lanes != lanes(simd))
     throw Error(ErrorCode::unsupported,
                 "the plan has vectors of " + std::to_string(loops.lanes * 32) + " bits, but C++ for arch '" + profile.arch +
@@ -136,7 +139,7 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
   for (const std::string& f : prelude_optional_features(simd, used))
     if (profile.has(f)) features.push_back(f);
   e.flags = compile_flags(simd, profile, features);
-  const char* base[] = {"avx512", "avx2", "neon", "portable"};
+  const char* base[] = {"avx512", "avx512vl", "avx2", "neon", "portable"};
   e.isa = base[int(simd)];
   for (const std::string& f : features) e.isa += "," + f;
 

@@ -30,10 +30,12 @@ struct Prelude {
 
 /// First match wins: what a vector unit does best itself stands before what is written for all.
 std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
-  constexpr std::array<std::string_view, 4> unit = {"avx512", "avx2", "neon", "portable"};
+  constexpr std::array<std::string_view, 5> unit = {"avx512", "avx512vl", "avx2", "neon", "portable"};
   if (simd == Simd::cuda) return {"cuda", "cuda_staging", "cuda_pipeline"};
   std::vector<std::string_view> files = {"common", unit[static_cast<size_t>(simd)]};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
+  if (simd == Simd::avx512 || simd == Simd::avx512vl) files.push_back("avx512_any");
+  if (simd == Simd::avx512vl) files.push_back("avx2");
   for (std::string_view shared : {"arithmetic", "memory_loads", "memory_stores", "dot", "interleave", "math"}) files.push_back(shared);
   return files;
 }
@@ -127,6 +129,8 @@ const Prelude& prelude_of(Simd simd, bool emulate_amx = false) {
   switch (simd) {
     case Simd::avx512:
       return emulate_amx ? read_once<Simd::avx512, true>() : read_once<Simd::avx512, false>();
+    case Simd::avx512vl:
+      return read_once<Simd::avx512vl, false>();
     case Simd::avx2:
       return read_once<Simd::avx2, false>();
     case Simd::neon:
@@ -172,7 +176,10 @@ std::vector<std::string> features(Simd simd, const std::set<std::string>& used, 
 
 }  // namespace
 
-int lanes(Simd simd) { return simd == Simd::avx512 ? 16 : simd == Simd::avx2 ? 8 : simd == Simd::cuda ? 32 : 4; }
+int lanes(Simd simd) {
+  constexpr int lanes_of[] = {16, 8, 8, 4, 4, 32};
+  return lanes_of[static_cast<size_t>(simd)];
+}
 
 bool prelude_has(Simd simd, const std::string& name) { return prelude_of(simd).position.count(name) != 0; }
 

@@ -14,11 +14,11 @@
 
 namespace rgen::emit {
 
-/// Base features: avx512 = AVX-512 F, BW, DQ, VL + avx2; avx2 = AVX2, FMA, F16C; neon = AArch64; portable = none;
-/// cuda = a warp.
-enum class Simd : uint8_t { avx512, avx2, neon, portable, cuda };
+/// Base features: avx512 = AVX-512 F, BW, DQ, VL + avx2; avx512vl = the same on vectors of 256 bits; avx2 = AVX2, FMA, F16C; neon =
+/// AArch64; portable = none; cuda = a warp.
+enum class Simd : uint8_t { avx512, avx512vl, avx2, neon, portable, cuda };
 
-/// 32-bit lanes of a vector: 16, 8, 4, 4, 32.
+/// 32-bit lanes of a vector: 16, 8, 8, 4, 4, 32.
 int lanes(Simd simd);
 bool prelude_has(Simd simd, const std::string& name);
 /// All names, in the order of definition.

@@ -37,6 +37,8 @@ class Recorder {
       doc_["issue"]["broadcasts"] = figure(std::max(loads, std::round(1 / cycles("broadcast"))), "per cycle");
       doc_["issue"]["split_loads"] = figure(std::min(loads, loads * cycles("load") / cycles("split_load")), "per cycle");
     }
+    doc_["vector"].erase("halves");
+    if (cycles("half_fma") > 0) doc_["vector"]["halves"] = figure(std::clamp(cycles("fma") / cycles("half_fma"), 1.0, 2.0), "ratio");
     for (json& atom : doc_["atoms"]) {
       const auto& name = atom["name"].get_ref<const std::string&>();
       if (cycles(name) == 0) continue;

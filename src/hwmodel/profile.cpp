@@ -46,6 +46,28 @@ double Profile::transfer_ns(size_t level, double read_bytes, double written_byte
 
 bool Profile::has(std::string_view isa_feature) const { return std::find(isa.begin(), isa.end(), isa_feature) != isa.end(); }
 
+std::optional<Profile> Profile::halved() const {
+  // by how much, a measurement does not tell to the digit; loads are a whole number of ports
+  if (kind != Kind::cpu || !avx512 || vector_bits != 512 || halves < 1.5) return {};
+  Profile p = *this;
+  p.vector_bits /= 2, p.halves = 1;
+  const int lanes = vector_bits / 32;
+  std::erase_if(p.atoms, [&](const Atom& a) { return a.m != 1 || a.n != lanes; });
+  for (Atom& a : p.atoms) a.n /= 2, a.per_ns *= halves;
+  // a gather and a division of integers take their time for each lane; the long chains of polynomials fill the window in which a core looks
+  // ahead with half the lanes, and so take longer for as many elements (measured on Zen 4)
+  const std::map<std::string_view, double> chains{{"exp", 1.25}, {"log", 1.3},  {"pow", 1.3},
+                                                  {"erf", 1.35}, {"tanh", 1.4}, {"sigmoid", 1.45}};
+  for (auto& [function, c] : p.cycles) {
+    const auto chain = chains.find(function);
+    c *= (chain == chains.end() ? 1 : chain->second) / (function == "gather" || function == "int_div" ? 2 : halves);
+  }
+  p.load_ports = int(load_ports * halves);
+  p.broadcasts = broadcasts > 0 ? broadcasts : load_ports;  // one element, however many lanes
+  p.split_loads = split_loads * halves;
+  return p;
+}
+
 const MemoryLevel& Profile::level(std::string_view level_name) const {
   std::vector<std::string> names;
   for (const MemoryLevel& one : levels) {

@@ -59,12 +59,14 @@ struct Profile {
   std::string name, title, vendor;
   enum class Kind : uint8_t { cpu, gpu } kind = Kind::cpu;
   std::string arch;              ///< "x86-64", "aarch64", "sm_80", …
+  bool avx512 = false;           ///< of `isa`: masks, shuffles of two vectors and scatters (F, BW, DQ, VL), whatever the vectors' length
   std::vector<std::string> isa;  ///< "avx2","fma","avx512f","avx512bf16","avx512vnni","amx-bf16","neon","dotprod", …
   std::string march;             ///< value of the compiler's -march for a CPU
   double ghz = 0;                ///< the clock that rates and latencies refer to
   int cores = 1;                 ///< cores or SMs
   int vector_bits = 0;           ///< widest SIMD register; of a GPU: 32-bit × warp
   int vector_registers = 0;
+  double halves = 1;   ///< instructions on half a vector in the time of one on a whole: 2 where whole ones take two passes (Zen 4)
   int load_ports = 0;  ///< full-width loads a cycle and core
   int store_ports = 0;
   double broadcasts = 0;   ///< loads a cycle of one element for all lanes (0: as many as full-width ones)
@@ -98,6 +100,8 @@ struct Profile {
   /// ports of their own (on Zen 4 a load a cycle, a store every two), others by turns.
   double transfer_ns(size_t level, double read_bytes, double written_bytes, double streamed_bytes, int sharers) const;
   bool has(std::string_view isa_feature) const;
+  /// This machine seen through vectors of half the length, if they are executed faster than whole ones. Same document, same hash.
+  std::optional<Profile> halved() const;
   /// Full-width loads that take as long.
   double broadcast_loads() const { return broadcasts > 0 ? load_ports / broadcasts : 1; }
   double split_as_loads() const { return split_loads > 0 ? load_ports / split_loads : 2; }

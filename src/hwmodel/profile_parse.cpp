@@ -1,4 +1,5 @@
 // JSON → Profile. The schema has fixed keys, types and units; here is what it cannot say: conversions and how figures relate.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -70,11 +71,14 @@ class Reader {
     p_.kind = doc_["kind"] == "gpu" ? Profile::Kind::gpu : Profile::Kind::cpu;
     p_.arch = doc_["arch"];
     p_.isa = doc_["isa"].get<std::vector<std::string>>();
+    const auto isa = {"avx512f", "avx512bw", "avx512dq", "avx512vl"};
+    p_.avx512 = std::all_of(isa.begin(), isa.end(), [&](const char* feature) { return p_.has(feature); });
     if (doc_.contains("march")) p_.march = doc_["march"];
     p_.ghz = value(doc_["clock"]) * (unit_is(doc_["clock"], "MHz") ? 1e-3 : 1.0);
     p_.cores = count(doc_["cores"]);
     p_.vector_bits = count(doc_["vector"]["bits"]);
     p_.vector_registers = count(doc_["vector"]["registers"]);
+    if (doc_["vector"].contains("halves")) p_.halves = value(doc_["vector"]["halves"]);
     p_.load_ports = ports("loads");
     p_.store_ports = ports("stores");
     p_.issue_width = ports("width");

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "rtile/describe.h"
 #include "rtile/in_place.h"
 #include "rtile/join_reduced.h"
@@ -222,11 +223,27 @@ class Constructor {
   }
 };
 
-}  // namespace
+/// Some nest has rows of few vectors of which half a one is left over: vectors of half the length would fill all their lanes.
+bool leaves_half_vectors(const ir::TensorProgram& program, const RProgram& p, int lanes) {
+  constexpr int64_t kFew = 8;  // from here on half a vector is a small part of the row
+  const auto ends_in_half = [&](int64_t extent) {
+    return extent > 1 && extent < kFew * lanes && ceil_div(extent, lanes / 2) < 2 * ceil_div(extent, lanes);
+  };
+  for (const GroupPlan& g : p.groups)
+    for (size_t n = 0; n < g.nests.size(); ++n) {
+      const Nest& nest = g.group.nests[n];
+      const NestFacts f = nest_facts(p.planned(program), nest);
+      for (size_t a = 0; a < nest.axes.size(); ++a) {
+        bool along = int(a) == g.nests[n].vec;
+        for (size_t i = f.reads; i < f.operands.size(); ++i) along |= f.operands[i].coef[a] == 1;
+        if (along && ends_in_half(nest.axes[a].extent)) return true;
+      }
+    }
+  return false;
+}
 
-std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
-  if (!program.is_static())
-    throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
+/// In vectors of the profile's length.
+std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
   NestPlanner planned;
   std::deque<Constructor> forms;     // of the program
   std::vector<Rewritten> rewritten;  // ... and their nests
@@ -297,6 +314,20 @@ std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Pro
   const size_t keep = size_t(std::max(1, options.top_k));
   if (all.size() > keep) all.resize(keep);
   for (Candidate& c : all) maker(c)->describe(c);
+  return all;
+}
+
+}  // namespace
+
+std::vector<Candidate> construct(const ir::TensorProgram& program, const hw::Profile& profile, const ConstructOptions& options) {
+  if (!program.is_static())
+    throw Error(ErrorCode::unsupported, "symbolic extents cannot be planned yet; give every dimension a number", program.name);
+  std::vector<Candidate> all = construct_in(program, profile, options);
+  const auto halved = profile.halved();
+  if (!halved || !leaves_half_vectors(program, *all.front().program, profile.vector_bits / 32)) return all;
+  for (Candidate& c : construct_in(program, *halved, options)) all.push_back(std::move(c));
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.estimate.us < b.estimate.us; });
+  all.resize(std::min(all.size(), size_t(std::max(1, options.top_k))));
   return all;
 }
 

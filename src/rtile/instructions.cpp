@@ -84,7 +84,7 @@ class Instructions : CountedPlan {
     } else if (plan_.store_transpose_axis >= 0 && o.coef[size_t(plan_.store_transpose_axis)] == 1) {
       const double vectors = transposition(plan_.store_transpose_axis, n);
       stores_ += vectors, split_stores_ += vectors * split(i, plan_.store_transpose_axis);
-    } else if (gpu() || c_.profile.vector_bits == 512) {
+    } else if (gpu() || c_.profile.avx512) {
       // a scatter is a microprogram of a store and several operations a lane
       stores_ += n * plan_.lanes, ops_ += 3 * n * plan_.lanes, function("gather", 2 * n);
     } else {  // lane by lane, from the stack
@@ -121,7 +121,7 @@ class Instructions : CountedPlan {
       const double vectors = stride == 2 && !gpu() ? 2 : 1;  // every other element of two
       loads_ += vectors * n, ops_ += n;
       if (vectors == 2) split_loads_ += vectors * n * split(i, plan_.vec);
-      if (vectors == 2 && c_.profile.vector_bits == 256) function("shuffle", n / 2), ops_ += n;  // blended: no shuffle takes lanes of both
+      if (vectors == 2 && avx2()) function("shuffle", n / 2), ops_ += n;  // blended: no shuffle takes lanes of both
     }
     // a GPU reads neighbours along the unrolled reduction 16 bytes at a time where their rows are aligned
     if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));
@@ -139,7 +139,8 @@ class Instructions : CountedPlan {
   }
 
   /// Whether masks are vectors, which masked loads bring from memory too, and parts of vectors are stored by halves (prelude/avx2.h).
-  bool vector_masks() const { return !scalar_ && c_.profile.arch == "x86-64" && c_.profile.vector_bits == 256; }
+  bool vector_masks() const { return !scalar_ && avx2(); }
+  bool avx2() const { return c_.profile.vector_bits == 256 && !c_.profile.avx512; }
   /// The share of vectors along the vector axis that are the last of a row, and no whole ones.
   double parts() const {
     const Blocking& t = plan_.tile[size_t(plan_.vec)];
@@ -256,7 +257,7 @@ class Instructions : CountedPlan {
     double shuffles = 0;
     for (; n % 2 == 0; n /= 2) shuffles += 1;
     shuffles += double(n - 1);
-    const bool halves = c_.profile.vector_bits == 256;  // no instruction takes lanes of two vectors
+    const bool halves = avx2();  // no instruction takes lanes of two vectors
     function("shuffle", (halves ? 2 : 1) * shuffles * vectors);
     ops_ += (halves ? 3 : 1) * shuffles * vectors;
   }
@@ -339,9 +340,7 @@ class Instructions : CountedPlan {
   /// What follows the products of a tile runs beside those of the next one where they are all that is issued: each element that is
   /// broadcast is one product's operand in memory (tiles of 8 to 16 results, 6 to 32 steps, three functions a result, Zen 4: 0 to 3 cycles
   /// a tile; of several vectors a row, with broadcasts of their own, 22 to 35). Pre: loads are counted.
-  bool hides_last() const {
-    return facts_.products == 0 || (broadcasts_ > 0 && c_.profile.vector_bits == 512 && axes_[size_t(plan_.vec)].mean <= 1);
-  }
+  bool hides_last() const { return facts_.products == 0 || (broadcasts_ > 0 && c_.profile.avx512 && axes_[size_t(plan_.vec)].mean <= 1); }
 
   void products() {
     if (plan_.tiled()) return tile_products();

@@ -104,6 +104,19 @@ TEST_CASE("AVX-512: everything, planned for two threads") {
   check(batch, {"g++", {"-O1"}, {}, 4});
 }
 
+TEST_CASE("AVX-512 in half vectors: everything, and other plans") {
+  const hw::Profile profile = *hw::load_profile("zen4").halved();
+  if (!runs_here(profile)) return;
+  KernelBatch batch;
+  for (size_t i = 0; i < problems().size(); ++i) {
+    batch.add(problems()[i], profile);
+    if (i % 3 == 0) batch.add(problems()[i], profile, 1 + int(i % 4), 1 + int(i % 9));
+  }
+  CHECK(batch.mentioning("vf_dpbf16(") > 0);
+  CHECK(batch.mentioning("vi_dpbusd(") > 0);
+  check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
 TEST_CASE("AMX in software: products and convolutions of small types") {
   const hw::Profile profile = amx_profile();
   if (!runs_here(without_amx(profile))) return;

@@ -4,6 +4,14 @@
 using namespace rgen;
 using test::Count, test::simulate_plans, test::small_programs, test::summary;
 
+TEST_CASE("plans in half vectors") {
+  Count count;
+  int threads = 1;
+  const hw::Profile halved = *hw::load_profile("zen4").halved();
+  for (const auto& program : small_programs()) simulate_plans(*program, halved, threads = threads % 3 + 1, 6, count);
+  MESSAGE(summary(count));
+}
+
 TEST_CASE("plans of every operator, layout and example") {
   Count count;
   const int threads[] = {1, 2, 3, 5};

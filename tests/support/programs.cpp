@@ -47,7 +47,7 @@ hw::Profile portable_profile() {
   hw::Profile p = hw::load_profile("neoverse_n1");
   p.name = "portable", p.title = "a machine with 128-bit vectors";
   p.arch = "other";
-  p.isa.clear();
+  p.isa.clear(), p.avx512 = false;
   return p;
 }
 
@@ -61,6 +61,7 @@ hw::Profile random_profile(uint32_t seed) {
   const auto below = [&](uint32_t n) { return random() % n; };
   const char* shipped[] = {"zen5", "zen4", "sapphire_rapids", "skylake_avx512", "haswell_avx2", "neoverse_n1", "cortex_a76"};
   hw::Profile p = hw::load_profile(shipped[below(std::size(shipped))]);
+  if (p.avx512 && below(2) == 0) p.halves = 2;
   const auto vary = [&](double& x) { x *= std::exp2(double(below(5)) - 2); };  // by powers of two from 1/4 to 4
   p.name = "random_" + std::to_string(seed);
   const int registers[] = {8, 13, 16, 24, 32};

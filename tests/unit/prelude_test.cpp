@@ -12,7 +12,7 @@ using namespace rgen::emit;
 
 namespace {
 
-constexpr Simd kAll[] = {Simd::avx512, Simd::avx2, Simd::neon, Simd::portable};
+constexpr Simd kAll[] = {Simd::avx512, Simd::avx512vl, Simd::avx2, Simd::neon, Simd::portable};
 
 size_t count_of(const std::string& text, const std::string& part) {
   size_t n = 0;
@@ -41,6 +41,7 @@ std::string one_namespace_each(Simd simd) {
 
 TEST_CASE("lanes are 32-bit elements of a vector") {
   CHECK(lanes(Simd::avx512) == 16);
+  CHECK(lanes(Simd::avx512vl) == 8);
   CHECK(lanes(Simd::avx2) == 8);
   CHECK(lanes(Simd::neon) == 4);
   CHECK(lanes(Simd::portable) == 4);

@@ -136,7 +136,7 @@ void of_source(const std::string& source, Features& f) {
 
 std::vector<std::string> known_primitives() {
   std::set<std::string> all;
-  for (emit::Simd simd : {emit::Simd::avx512, emit::Simd::avx2, emit::Simd::portable})
+  for (emit::Simd simd : {emit::Simd::avx512, emit::Simd::avx512vl, emit::Simd::avx2, emit::Simd::portable})
     for (const std::string& name : emit::prelude_names(simd))
       if (name.starts_with("vf_") || name.starts_with("vi_") || name.starts_with("tile_")) all.insert(name);
   return {all.begin(), all.end()};

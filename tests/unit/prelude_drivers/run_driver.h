@@ -41,6 +41,9 @@ inline std::vector<DriverTarget> driver_targets(bool extras) {
     {Simd::avx2, "avx2", avx2, avx2_cpu},
     {Simd::avx2, "avx2 with VNNI", with(avx2, {"-mavxvnni"}), with(avx2_cpu, {"avx_vnni"}), true},
     {Simd::avx512, "avx512", avx512, avx512_cpu},
+    {Simd::avx512vl, "avx512vl", avx512, avx512_cpu},
+    {Simd::avx512vl, "avx512vl with BF16 and VNNI", with(avx512, {"-mavx512bf16", "-mavx512vnni"}),
+     with(avx512_cpu, {"avx512_bf16", "avx512_vnni"}), true},
     {Simd::avx512, "avx512 with BF16 and VNNI", with(avx512, {"-mavx512bf16", "-mavx512vnni"}),
      with(avx512_cpu, {"avx512_bf16", "avx512_vnni"}), true},
 #endif
