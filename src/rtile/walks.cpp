@@ -179,6 +179,43 @@ std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
   return lines;
 }
 
+std::vector<int64_t> Walks::rows_by_turns(size_t i) const {
+  constexpr int64_t kMost = 256;
+  const auto& o = facts_.operands[i];
+  std::vector<int64_t> rows{0};
+  for (size_t a = 0; a < n_; ++a) {
+    const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes, size = plan_.tile[a].size();
+    if (reduced(a) || stride < c_.profile.levels[0].line_bytes || size <= 1 || int64_t(rows.size()) * size > kMost) continue;
+    const size_t before = rows.size();
+    for (int64_t k = 1; k < size; ++k)
+      for (size_t r = 0; r < before; ++r) rows.push_back(rows[r] + k * stride);
+  }
+  return rows;
+}
+
+double Walks::crowding(size_t i) const {
+  constexpr int64_t kLive = 6;  // lines of a row: the one that is used, its neighbour, those ahead
+  constexpr double kWait = 0.07;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (facts_.products > 0 || l1.ways <= 0 || packed(i)) return 0;
+  std::vector<int64_t> rows = rows_by_turns(i);
+  if (rows.size() < 4) return 0;
+  const int64_t way = l1.capacity_bytes / l1.ways, live = kLive * l1.line_bytes;
+  double others = 0;  // rows of the other tensors, which lie anywhere
+  for (size_t j = 0; j < facts_.operands.size(); ++j)
+    if (j != i && !packed(j)) others += double(rows_by_turns(j).size()) * double(live) / double(way);
+  for (int64_t& r : rows) r %= way;
+  std::sort(rows.begin(), rows.end());
+  size_t most = 0;
+  for (size_t first = 0, behind = 0; first < rows.size(); ++first) {  // around the circle of sets
+    behind = std::max(behind, first);
+    const auto at = [&](size_t r) { return rows[r % rows.size()] + int64_t(r / rows.size()) * way; };
+    while (behind + 1 < first + rows.size() && at(behind + 1) - rows[first] < live) ++behind;
+    most = std::max(most, behind - first + 1);
+  }
+  return kWait * overfull(std::round(double(most) + others), l1);
+}
+
 bool Walks::goes_on(size_t i) const {
   const auto& coef = placed_coef(i);
   const auto near = [&](size_t a) { return std::abs(coef[a]) * facts_.operands[i].element_bytes <= kGapBytes; };

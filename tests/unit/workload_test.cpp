@@ -497,3 +497,29 @@ TEST_CASE("tiles of more rows than a set has ways wait for each line, and fewer 
   CHECK(shared[3] > 2 * shared[2]);
   for (int i = 1; i < 4; ++i) CHECK(others[size_t(i)] == 0);
 }
+
+TEST_CASE("rows by turns nearly a way apart crowd its sets") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto waits = [&](int64_t s, int64_t rows) {  // [s, 8, 40] → [8, s, 40], so many rows of the result by turns
+    const std::string n = std::to_string(s);
+    const ir::TensorProgram program = ir::parse_program(R"({"name": "p", "op": "transpose", "dtype": "f32", "params": {"shape": [1, )" + n +
+                                                        R"(, 8, 40], "perm": [0, 2, 1, 3]}})");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    plan.loops.clear();
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      const bool heads = nest.axes[a].extent == 8;
+      if (int(a) != plan.vec) plan.tile[a] = {nest.axes[a].extent, 1, heads ? rows : 1};
+      plan.loops.push_back({int(a), 1});
+    }
+    return rtile::workload(nest, facts, plan, context).levels[1].waits;
+  };
+  for (const int64_t s : {76, 78, 90}) CHECK(waits(s, 8) == 0);
+  for (const int64_t s : {77, 128}) {
+    CHECK(waits(s, 8) > 0);
+    CHECK(waits(s, 4) == 0);
+  }
+}
