@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Layers of well-known models:  models.py > layers.json
+"""Layers of well-known models:  models.py > layers.json; models.py --others > others.json
 
 Where draw.py draws what layers look like, this lists what they are: two hundred layers of image, speech, language and recommendation models,
-convolutions and pooling in both layouts. The document has the form of tests/data/workloads.json."""
+convolutions and pooling in both layouts; and two hundred others, of other models and at other sizes of image, sequence and batch. The
+document has the form of tests/data/workloads.json."""
+import argparse
 import json
 
 entries = []
@@ -130,7 +132,93 @@ def the_rest():
         add(name("sum", shape) + f"_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
 
 
+def other_convolutions():
+    silu, bias = ("bias", "silu"), ("bias",)
+    conv("effnet_stem", (260, 260), (3, 32), (3, 3), 2, 1, epilogue=silu)
+    conv("effnet_dw5s2", (65, 65), (144, 144), (5, 5), 2, 2, 144, epilogue=silu)
+    conv("effnet_dw5", (33, 33), (288, 288), (5, 5), groups=288, epilogue=silu)
+    conv("effnet_expand", (33, 33), (48, 288), (1, 1), epilogue=silu)
+    conv("effnet_project", (17, 17), (720, 120), (1, 1), epilogue=bias)
+    conv("effnet_squeeze", (1, 1), (672, 28), (1, 1), epilogue=silu)
+    conv("diffusion_320", (32, 32), (320, 320), (3, 3), epilogue=bias)
+    conv("diffusion_up", (16, 16), (1280, 320), (3, 3), epilogue=bias)
+    conv("yolo8_s2", (192, 320), (16, 32), (3, 3), 2, 1, epilogue=silu)
+    conv("yolo8_head", (24, 40), (64, 64), (3, 3), epilogue=silu)
+    conv("ocr_1x3", (8, 200), (96, 128), (1, 3))
+    conv("ocr_s21", (32, 320), (32, 64), (3, 3), [2, 1], 1)
+    conv("tcn_9", (1, 500), (128, 128), (1, 9))
+    conv("tcn_dilated", (1, 500), (64, 64), (1, 3), 1, [0, 4], dilation=4)
+    conv("audio_stem", (1, 16000), (1, 32), (1, 25), [1, 4], [0, 12])
+    conv("pointnet", (1, 1024), (64, 128), (1, 1))
+    conv("unet_24", (100, 148), (24, 24), (3, 3))
+    conv("road_classes", (65, 129), (128, 19), (1, 1), epilogue=bias)
+    conv("aspp_12", (33, 65), (128, 128), (3, 3), dilation=12)
+    conv("resnext_8", (28, 28), (256, 256), (3, 3), groups=32)
+    conv("regnet_24", (20, 20), (240, 240), (3, 3), groups=10)
+    conv("ghost_dw", (56, 56), (36, 36), (3, 3), groups=36, epilogue=bias)
+    conv("convnext_dw7_14", (14, 14), (384, 384), (7, 7), groups=384, epilogue=bias)
+    conv("conformer_dw31", (1, 400), (256, 256), (1, 31), groups=256, epilogue=silu)
+    conv("resnet50_batch4", (28, 28), (128, 128), (3, 3), batch=4)
+    conv("vit_patches_14", (224, 224), (3, 384), (14, 14), 14, 0, epilogue=bias)
+    conv("lenet_1", (28, 28), (1, 6), (5, 5))
+    conv("lenet_2", (14, 14), (6, 16), (5, 5), 1, 0)
+    conv("vgg_512", (14, 14), (512, 512), (3, 3))
+    conv("swin_merge", (56, 56), (96, 192), (2, 2), 2, 0, epilogue=bias)
+    for image, channels, window in (((28, 28), (96, 160), (3, 3)), ((57, 101), (32, 48), (3, 3)), ((14, 14), (512, 128), (1, 1)), ((1, 750), (256, 256), (1, 5))):
+        conv(f"bf16_{channels[0]}_{channels[1]}", image, channels, window, dtype="bf16")
+
+
+def others():
+    other_convolutions()
+    for layout in ("NHWC", "NCHW"):
+        for op, h, w, c, r, stride, pad in (("maxpool", 80, 144, 96, 2, 2, 0), ("maxpool", 13, 13, 512, 3, 1, 1), ("avgpool", 17, 17, 768, 3, 1, 1),
+                                            ("maxpool", 147, 147, 64, 3, 2, 0), ("avgpool", 14, 14, 256, 2, 2, 0), ("maxpool", 20, 32, 256, 5, 1, 2)):
+            p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": r, "stride": stride, "pad": pad, "layout": layout}
+            add(f"{op}_{r}x{r}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+        for h, c in ((10, 1536), (65, 24)):
+            add(f"gavgpool_{h}x{h}x{c}_{layout.lower()}", "pool", "gavgpool", {"n": 1, "h": h, "w": h, "c": c, "layout": layout})
+    bias, gelu, relu = ("bias",), ("bias", "gelu_erf"), ("bias", "relu")
+    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
+        for name, m, n, k, epilogue in (("t5_ffn", 37, 2048, 512, relu), ("classes_21841", 1, 21841, 1024, bias), ("swin_qkv", 784, 576, 192, bias),
+                                        ("swin_ffn", 784, 768, 192, gelu), ("whisper_ffn", 211, 1536, 384, gelu), ("llama_down_1", 1, 2048, 5632, ()),
+                                        ("llama_down_4", 4, 2048, 5632, ()), ("rnn_gates", 5, 768, 256, bias), ("ncf", 256, 64, 128, relu),
+                                        ("lenet_classes", 1, 10, 84, bias), ("decode_11", 11, 1024, 1024, bias), ("vit_large", 65, 1024, 1024, bias),
+                                        ("bert_small", 211, 512, 512, bias), ("deepfm", 1000, 400, 351, relu), ("lora_down", 512, 16, 1024, ()),
+                                        ("lora_up", 512, 1024, 16, ())):
+            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
+    for name, batch, m, n, k in (("scores_40", 8, 211, 211, 40), ("values_40", 8, 211, 40, 211), ("decode_scores_300", 32, 1, 300, 64),
+                                 ("decode_values_300", 32, 1, 64, 300), ("window_24", 64, 64, 64, 24), ("text_96", 16, 77, 77, 96), ("cross_40", 8, 1024, 77, 40)):
+        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
+    for heads, seq, dim in ((8, 77, 40), (12, 37, 64), (8, 1024, 40), (6, 211, 64), (20, 100, 64), (4, 500, 24), (2, 64, 128), (32, 16, 128), (3, 196, 64), (16, 333, 80)):
+        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
+    for batch, dims in ((1, [128, 64, 32]), (7, [1024, 1024, 100]), (500, [40, 128, 3]), (64, [784, 512, 10])):
+        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
+
+    def rows(family, op, shapes, **more):
+        for shape in shapes:
+            add(f"{op}_" + "x".join(map(str, shape)), family, op, {"shape": shape} | more)
+
+    rows("norm", "layernorm", ([784, 192], [65, 1024], [37, 512], [211, 384], [1, 4096], [4096, 320], [1024, 640], [12544, 96], [20000, 256], [16, 5000]), eps=1e-5)
+    rows("norm", "rmsnorm", ([37, 512], [1, 2048], [211, 2048], [1000, 5120], [7, 11008]), eps=1e-6)
+    rows("norm", "softmax", ([1, 21841], [64, 1000], [8192, 77], [3072, 211], [960, 37], [8385, 19], [2000, 2000], [30000, 100], [128, 30522]))
+    rows("elementwise", "mul_add", ([1, 320, 32, 32], [999, 1001], [16, 512, 28, 28], [12345]))
+    for shape, function in (([784, 768], "gelu_erf"), ([37, 2048], "relu"), ([211, 1536], "gelu_tanh"), ([1089, 288], "silu"), ([16641, 64], "hardswish"),
+                            ([1000, 4000], "sigmoid"), ([4096, 1280], "gelu_erf"), ([50000, 96], "relu"), ([333, 333], "tanh")):
+        add(f"{function}_{shape[0]}x{shape[1]}", "elementwise", "bias_act", {"shape": shape}, ("bias", function))
+    for shape, perm in (([1, 77, 8, 40], [0, 2, 1, 3]), ([4, 64, 56, 56], [0, 2, 3, 1]), ([1, 65, 129, 19], [0, 3, 1, 2]), ([1, 320, 32, 32], [0, 2, 3, 1]),
+                        ([1, 32, 32, 320], [0, 3, 1, 2]), ([784, 192], [1, 0]), ([1, 3, 640, 384], [0, 2, 3, 1]), ([21841, 128], [1, 0]),
+                        ([2, 211, 16, 64], [0, 2, 1, 3]), ([500, 64, 5], [1, 0, 2])):
+        add("transpose_" + "x".join(map(str, shape)), "transpose", "transpose", {"shape": shape, "perm": perm})
+    for shape, axis in (([784, 192], 0), ([784, 192], 1), ([1024, 640], 0), ([30000, 100], 1), ([100, 30000], 0), ([64, 21841], 1), ([5, 4096], 0)):
+        add(f"sum_{shape[0]}x{shape[1]}_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+
+
 if __name__ == "__main__":
-    convolutions(), pools(), products(), the_rest()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--others", action="store_true", help="the second list")
+    if options.parse_args().others:
+        others()
+    else:
+        convolutions(), pools(), products(), the_rest()
     print('{"notes": "bench/shapes/models.py", "workloads": [')
     print(",\n".join(map(json.dumps, entries)) + "\n]}")

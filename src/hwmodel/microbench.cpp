@@ -38,7 +38,10 @@ class Recorder {
       doc_["issue"]["split_loads"] = figure(std::min(loads, loads * cycles("load") / cycles("split_load")), "per cycle");
     }
     doc_["vector"].erase("halves");
-    if (cycles("half_fma") > 0) doc_["vector"]["halves"] = figure(std::clamp(cycles("fma") / cycles("half_fma"), 1.0, 2.0), "ratio");
+    if (cycles("half_fma") > 0 && cycles("half_load") > 0) {  // of all kinds of instructions what the slower of two kinds gains
+      const double gain = std::min(cycles("fma") / cycles("half_fma"), cycles("load") / cycles("half_load"));
+      doc_["vector"]["halves"] = figure(std::clamp(gain, 1.0, 2.0), "ratio");
+    }
     for (json& atom : doc_["atoms"]) {
       const auto& name = atom["name"].get_ref<const std::string&>();
       if (cycles(name) == 0) continue;

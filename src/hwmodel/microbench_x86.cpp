@@ -171,6 +171,7 @@ std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vecto
                                              {"broadcast", false, 12, avx512::broadcast},
                                              {"store", false, 16, avx512::store},
                                              {"half_fma", false, 12, avx2::fma},
+                                             {"half_load", false, 32, avx2::load},
                                              {"vpdpbusd", false, 12, avx512::vpdpbusd},
                                              {"vpdpbusd", true, 16, avx512::vpdpbusd_chain},
                                              {"vdpbf16ps", false, 12, avx512::vdpbf16ps},

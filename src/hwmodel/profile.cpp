@@ -1,6 +1,7 @@
 #include "hwmodel/profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
@@ -62,7 +63,7 @@ std::optional<Profile> Profile::halved() const {
     const auto chain = chains.find(function);
     c *= (chain == chains.end() ? 1 : chain->second) / (function == "gather" || function == "int_div" ? 2 : halves);
   }
-  p.load_ports = int(load_ports * halves);
+  p.load_ports = int(std::lround(load_ports * halves));
   p.broadcasts = broadcasts > 0 ? broadcasts : load_ports;  // one element, however many lanes
   p.split_loads = split_loads * halves;
   return p;
