@@ -84,6 +84,9 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
   return j;
 }
 
+/// Pre: `profile` is the one that the program was planned for (Profile::halved).
+bool in_half_vectors(const hw::Profile& profile, const RProgram& plan) { return profile.avx512 && plan.vector_bits == 256; }
+
 std::string block_text(const Nest& n, const NestPlan& p) {
   const Staging& s = *p.staging;
   std::ostringstream o;
@@ -141,7 +144,9 @@ std::string plan_json(const ir::TensorProgram& program, const hw::Profile& profi
     }
     groups.push_back(std::move(j));
   }
-  return json{{"threads", plan.threads}, {"groups", std::move(groups)}, {"estimate", estimate_json(profile, estimate)}}.dump();
+  json j{{"threads", plan.threads}, {"groups", std::move(groups)}, {"estimate", estimate_json(profile, estimate)}};
+  if (in_half_vectors(profile, plan)) j["half_vectors"] = true;
+  return j.dump();
 }
 
 std::string explain(const ir::TensorProgram& program, const hw::Profile& profile, const RProgram& plan, const hw::Estimate& estimate,
@@ -151,6 +156,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
   std::snprintf(line, sizeof line, "predicted %.4g us, bound by %s; the machine's limit for this work is %.4g us (%s)", estimate.us,
                 estimate.bound.c_str(), limit_us, limit_bound.c_str());
   o << line << "\n";
+  if (in_half_vectors(profile, plan)) o << "in half vectors, of " << plan.vector_bits << " bits\n";
   for (const ir::Tensor& t : program.tensors)
     if (t.within >= 0) o << t.name << " in the place of " << program[t.within].name << "\n";
   for (const GroupPlan& g : plan.groups) {

@@ -56,7 +56,10 @@ TEST_CASE("a halved machine moves and multiplies as many bytes a cycle") {
 TEST_CASE("their source has masks and 32 registers") {
   const hw::Profile profile = hw::load_profile("zen4");
   const ir::TensorProgram program = channels(23);
-  const emit::Emitted code = emit::emit_cpp(program, rtile::construct(program, profile, {1, 1}).front(), profile);
+  const rtile::Candidate c = rtile::construct(program, profile, {1, 1}).front();
+  CHECK(c.explanation.find("in half vectors, of 256 bits") != std::string::npos);
+  CHECK(c.plan_json.find("\"half_vectors\":true") != std::string::npos);
+  const emit::Emitted code = emit::emit_cpp(program, c, profile);
   CHECK(code.isa.starts_with("avx512vl"));
   CHECK(code.source.find("-mprefer-vector-width=256") != std::string::npos);
   CHECK(code.source.find("vector_size(32)") != std::string::npos);
