@@ -50,8 +50,9 @@ bool runs_here(const hw::Profile& profile) {
 }
 
 /// The first three plans of the problem, of sixty, whose explanation has the text.
-void add_plans(KernelBatch& batch, const Problem& problem, const hw::Profile& profile, int threads, const std::string& text,
+void add_plans(KernelBatch& batch, const Problem& problem, hw::Profile profile, int threads, const std::string& text,
                const std::string& label, const emit::CppOptions& options = {}) {
+  profile.halves = 1;  // whole vectors: half vectors have a test of their own, and would take the place of plans of the form
   int taken = 0;
   for (const rtile::Candidate& c : rtile::construct(*problem.program, profile, {threads, 60})) {
     if (c.explanation.find(text) == std::string::npos) continue;
