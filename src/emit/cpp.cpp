@@ -139,8 +139,7 @@ Emitted emit_cpp(const ir::TensorProgram& program, const rtile::Candidate& candi
   for (const std::string& f : prelude_optional_features(simd, used))
     if (profile.has(f)) features.push_back(f);
   e.flags = compile_flags(simd, profile, features);
-  const char* base[] = {"avx512", "avx512vl", "avx2", "neon", "portable"};
-  e.isa = base[int(simd)];
+  e.isa = name_of(simd);
   for (const std::string& f : features) e.isa += "," + f;
 
   std::string compile = "c++ -O2 -std=c++17 -shared -fPIC";

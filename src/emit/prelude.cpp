@@ -1,7 +1,6 @@
 #include "emit/prelude.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 #include <sstream>
@@ -30,9 +29,8 @@ struct Prelude {
 
 /// First match wins: what a vector unit does best itself stands before what is written for all.
 std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
-  constexpr std::array<std::string_view, 5> unit = {"avx512", "avx512vl", "avx2", "neon", "portable"};
   if (simd == Simd::cuda) return {"cuda", "cuda_staging", "cuda_pipeline"};
-  std::vector<std::string_view> files = {"common", unit[static_cast<size_t>(simd)]};
+  std::vector<std::string_view> files = {"common", name_of(simd)};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
   if (simd == Simd::avx512 || simd == Simd::avx512vl) files.push_back("avx512_any");
   if (simd == Simd::avx512vl) files.push_back("avx2");
@@ -176,6 +174,10 @@ std::vector<std::string> features(Simd simd, const std::set<std::string>& used, 
 
 }  // namespace
 
+std::string_view name_of(Simd simd) {
+  constexpr std::string_view names[] = {"avx512", "avx512vl", "avx2", "neon", "portable", "cuda"};
+  return names[static_cast<size_t>(simd)];
+}
 int lanes(Simd simd) {
   constexpr int lanes_of[] = {16, 8, 8, 4, 4, 32};
   return lanes_of[static_cast<size_t>(simd)];

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rgen::emit {
@@ -18,6 +19,8 @@ namespace rgen::emit {
 /// AArch64; portable = none; cuda = a warp.
 enum class Simd : uint8_t { avx512, avx512vl, avx2, neon, portable, cuda };
 
+/// "avx512", "avx512vl", …: of its file, and of what is written in it.
+std::string_view name_of(Simd simd);
 /// 32-bit lanes of a vector: 16, 8, 8, 4, 4, 32.
 int lanes(Simd simd);
 bool prelude_has(Simd simd, const std::string& name);

@@ -162,6 +162,13 @@ double Walks::in_pieces(size_t i) const {
   return by_turns && row < kShort ? 1 + kOfShort * (line / piece) * (line / piece) : 1;
 }
 
+/// All places again, `size` times in steps of `stride`.
+static void repeat(std::vector<int64_t>& places, int64_t size, int64_t stride) {
+  const size_t before = places.size();
+  for (int64_t k = 1; k < size; ++k)
+    for (size_t p = 0; p < before; ++p) places.push_back(places[p] + k * stride);
+}
+
 std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
   const auto& o = facts_.operands[i];
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
@@ -171,9 +178,7 @@ std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
     const int64_t size = int(a) == plan_.vec ? 1 : reduced(a) ? axes_[a].unroll : int64_t(std::ceil(axes_[a].mean));
     const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
     if (stride < l1.line_bytes || size <= 1 || int64_t(lines.size()) * size > 1024 || (reduced(a) && !steps)) continue;
-    const size_t before = lines.size();
-    for (int64_t k = 1; k < size; ++k)
-      for (size_t l = 0; l < before; ++l) lines.push_back(lines[l] + k * stride);
+    repeat(lines, size, stride);
     distinct(lines);
   }
   return lines;
@@ -186,9 +191,7 @@ std::vector<int64_t> Walks::rows_by_turns(size_t i) const {
   for (size_t a = 0; a < n_; ++a) {
     const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes, size = plan_.tile[a].size();
     if (reduced(a) || stride < c_.profile.levels[0].line_bytes || size <= 1 || int64_t(rows.size()) * size > kMost) continue;
-    const size_t before = rows.size();
-    for (int64_t k = 1; k < size; ++k)
-      for (size_t r = 0; r < before; ++r) rows.push_back(rows[r] + k * stride);
+    repeat(rows, size, stride);
   }
   return rows;
 }

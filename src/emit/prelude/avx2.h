@@ -250,7 +250,7 @@ INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
   vi products = (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #if !defined(__clang__)
   // GCC would gather the products of many steps before it adds any, and spill them
-  __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));
+  __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));
   return acc;
 #else
   return acc + products;

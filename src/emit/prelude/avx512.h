@@ -296,19 +296,10 @@ INLINE V fold(V v, Op op) {
   return op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
 }
 
-//@ vf_dpbf16 ? avx512bf16
-INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
-#if defined(__AVX512BF16__) && !defined(__clang__)
-  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // by the intrinsic, GCC moves sums to and fro between registers
-  return acc;
-#elif defined(__AVX512BF16__)
-  return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b);
-#else
-  const vi high = vi_set((int32_t)0xffff0000);
-  acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
-  return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
+//@ products_bf16
+#if defined(__AVX512BF16__)
+INLINE vf products_bf16(vf acc, vi a, vi b) { return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b); }
 #endif
-}
 //@ dot_words
 /// acc + the sums of products of the even and of the odd bytes, widened to 16 bits: no intermediate can overflow.
 INLINE vi dot_words(vi acc, __m512i a_even, __m512i a_odd, __m512i b_even, __m512i b_odd) {
@@ -334,17 +325,10 @@ INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
   return acc + products;
 #endif
 }
-//@ vi_dpbusd ? avx512vnni
-INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
-#if defined(__AVX512VNNI__) && !defined(__clang__)
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // as above
-  return acc;
-#elif defined(__AVX512VNNI__)
-  return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)b);
-#else
-  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
+//@ products_bytes
+#if defined(__AVX512VNNI__)
+INLINE vi products_bytes(vi acc, vi a, vi b) { return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)b); }
 #endif
-}
 //@ two_of
 /// Lane i: lane from[i] of a, or from kLanes on lane from[i] - kLanes of b.
 INLINE vf two_of(vf a, vi from, vf b) { return (vf)_mm512_permutex2var_ps((__m512)a, (__m512i)from, (__m512)b); }

@@ -73,6 +73,30 @@ INLINE vf vf_erf(vf x) {
 //@ vf_log
 INLINE vf vf_log(vf x) { return log_unchecked(x); }
 
+//@ vf_dpbf16 ? avx512bf16
+INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
+#if defined(__AVX512BF16__) && !defined(__clang__)
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // by the intrinsic, GCC moves sums to and fro between registers
+  return acc;
+#elif defined(__AVX512BF16__)
+  return products_bf16(acc, a, b);
+#else
+  const vi high = vi_set((int32_t)0xffff0000);
+  acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
+  return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
+#endif
+}
+//@ vi_dpbusd ? avx512vnni
+INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
+#if defined(__AVX512VNNI__) && !defined(__clang__)
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // as above
+  return acc;
+#elif defined(__AVX512VNNI__)
+  return products_bytes(acc, a, b);
+#else
+  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
+#endif
+}
 //@ vi_dpbssd ? avx512vnni
 INLINE vi vi_dpbssd(vi acc, vi a, vi b) {
 #if defined(__AVX512VNNI__)

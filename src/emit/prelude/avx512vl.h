@@ -167,41 +167,14 @@ INLINE mantissa_exponent split_exponent(vf x) {
   const __m256 m = _mm256_getmant_ps((__m256)x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
   return {(vf)m, (vf)_mm256_sub_ps(_mm256_getexp_ps((__m256)x), _mm256_getexp_ps(m))};
 }
-//@ vf_dpbf16 ? avx512bf16
-INLINE vf vf_dpbf16(vf acc, vi a, vi b) {
-#if defined(__AVX512BF16__) && !defined(__clang__)
-  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // by the intrinsic, GCC moves sums to and fro between registers
-  return acc;
-#elif defined(__AVX512BF16__)
-  return (vf)_mm256_dpbf16_ps((__m256)acc, (__m256bh)a, (__m256bh)b);
-#else
-  const vi high = vi_set((int32_t)0xffff0000);
-  acc = vf_fma((vf)(a & high), (vf)(b & high), acc);
-  return vf_fma((vf)((vu)a << 16), (vf)((vu)b << 16), acc);
+//@ products_bf16
+#if defined(__AVX512BF16__)
+INLINE vf products_bf16(vf acc, vi a, vi b) { return (vf)_mm256_dpbf16_ps((__m256)acc, (__m256bh)a, (__m256bh)b); }
 #endif
-}
-//@ vi_dpwssd
-INLINE vi vi_dpwssd(vi acc, vi a, vi b) {
-  vi products = (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#if !defined(__clang__)
-  // GCC would gather the products of many steps before it adds any, and spill them
-  __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));
-  return acc;
-#else
-  return acc + products;
+//@ products_bytes
+#if defined(__AVX512VNNI__)
+INLINE vi products_bytes(vi acc, vi a, vi b) { return (vi)_mm256_dpbusd_epi32((__m256i)acc, (__m256i)a, (__m256i)b); }
 #endif
-}
-//@ vi_dpbusd ? avx512vnni
-INLINE vi vi_dpbusd(vi acc, vi a, vi b) {
-#if defined(__AVX512VNNI__) && !defined(__clang__)
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "vm"(b));  // as above
-  return acc;
-#elif defined(__AVX512VNNI__)
-  return (vi)_mm256_dpbusd_epi32((__m256i)acc, (__m256i)a, (__m256i)b);
-#else
-  return dot_words(acc, even_unsigned(a), odd_unsigned(a), even_signed(b), odd_signed(b));
-#endif
-}
 //@ two_of
 /// Lane i: lane from[i] of a, or from kLanes on lane from[i] - kLanes of b.
 INLINE vf two_of(vf a, vi from, vf b) { return (vf)_mm256_permutex2var_ps((__m256)a, (__m256i)from, (__m256)b); }
