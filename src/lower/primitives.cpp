@@ -12,7 +12,8 @@ namespace {
 using Lanes = MemoryUse::Lanes;
 using Table = std::map<std::string, std::vector<MemoryUse>, std::less<>>;
 
-/// Loads (p [, stride] [, n | lo, hi, fill]), broadcasts (p) and stores (p [, stride], v [, n]) of one element type.
+/// Loads (p [, stride] [, n | lo, hi, fill | fill, conditions…]), broadcasts (p [, fill, conditions…]) and stores (p [, stride], v [, n])
+/// of one element type.
 void add_typed(Table& table, DType type, const std::string& family) {
   const std::string suffix = "_" + std::string(to_string(type));
   const int bytes = size_of(type);
@@ -21,7 +22,9 @@ void add_typed(Table& table, DType type, const std::string& family) {
     table[family + name + suffix + ending] = {use};
   };
   add("bcast", "", {});
+  add("bcast", "_if", {.conditions = 2});
   add("load", "", {.lanes = Lanes::all});
+  add("load", "_if", {.lanes = Lanes::all, .conditions = 2});
   add("load", "_n", {.lanes = Lanes::count, .upper = 1});
   add("load", "_range", {.lanes = Lanes::range, .lower = 1, .upper = 2});
   add("gather", "", {.lanes = Lanes::all, .stride = 1});

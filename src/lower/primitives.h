@@ -26,6 +26,7 @@ struct MemoryUse {
   Lanes lanes = Lanes::one;
   int stride = -1;  ///< elements between lanes (tile: bytes between rows); −1: neighbours
   int lower = -1, upper = -1;
+  int conditions = -1;  ///< all arguments from here on; nothing is touched where one of them is negative
 };
 
 /// The accesses of an operation; empty for arithmetic, which takes no address, and for prefetches.

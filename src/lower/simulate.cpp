@@ -32,6 +32,7 @@ struct Access {
   MemoryUse use;
   const Address* at;
   const Int *stride, *lower, *upper, *tile;
+  std::vector<const Int*> conditions = {};
 };
 
 struct Node;
@@ -62,10 +63,13 @@ Accesses prepare(const Op& op) {
   Accesses a{&op, {}};
   const auto first = std::find_if(op.args.begin(), op.args.end(), [](const Arg& x) { return std::holds_alternative<Address>(x); });
   const size_t base = size_t(first - op.args.begin());
-  for (const MemoryUse& use : memory_uses(op))
+  for (const MemoryUse& use : memory_uses(op)) {
     a.all.push_back({use, &std::get<Address>(op.args.at(base + size_t(use.address))), integer(op, base, use.stride),
                      integer(op, base, use.lower), integer(op, base, use.upper),
                      use.lanes == MemoryUse::Lanes::tile ? &std::get<Int>(op.args.at(base - 1)) : nullptr});
+    for (size_t i = base + size_t(use.conditions); use.conditions >= 0 && i < op.args.size(); ++i)
+      a.all.back().conditions.push_back(&std::get<Int>(op.args[i]));
+  }
   return a;
 }
 void prepare(const Stmt& s, Nodes& into) {
@@ -173,6 +177,7 @@ class Machine {
   }
 
   void touch(const Op& op, const Access& a) {
+    if (std::any_of(a.conditions.begin(), a.conditions.end(), [&](const Int* i) { return eval(*i) < 0; })) return;
     const int number = p_.pointers[size_t(a.at->pointer)].buffer;
     const Buffer& b = p_.buffers[size_t(number)];
     const int64_t size = size_of(b.dtype), lane_bytes = a.use.bytes > 0 ? a.use.bytes : size;

@@ -237,6 +237,13 @@ Value Tile::conditional(std::vector<Int> conditions, const std::string& primitiv
     put({Op{primitive, r, false, std::move(args)}});
     return {Reg{r}, integer};
   }
+  const bool warps = physical() == 32;  // of a GPU: its lanes branch at little cost
+  if (!warps && (primitive == "vf_bcast_f32" || primitive == "vf_load_f32")) {
+    args.push_back(fill);
+    args.insert(args.end(), conditions.begin(), conditions.end());
+    put({Op{primitive + "_if", r, false, std::move(args)}});
+    return {Reg{r}, integer};
+  }
   put({Op{integer ? "vi_set" : "vf_set", r, false, {fill}}});
   auto then = std::make_shared<Body>();
   then->push_back({Op{primitive, r, true, std::move(args)}});

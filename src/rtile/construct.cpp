@@ -134,6 +134,7 @@ class Constructor {
   PlanContext context(int threads) const {
     PlanContext c{residence_, program_, profile_};
     c.threads = threads, c.prepackable = prepackable_, c.breadth = breadth_;
+    if (gpu()) c.register_tiles = 12;  // of which each has many launches to try
     return c;
   }
 

@@ -134,8 +134,10 @@ class Instructions : CountedPlan {
       guard(at_border, distinct(o));
     else if (o.coef[size_t(plan_.vec)] != 0 && !scalar_ && !checked(i, false))
       ops_ += masking(i) * at_border;
-    else  // a border tile checks each access, and waits for the branch
-      border_ += guard_cycles(distinct(o)) * at_border;
+    else if (c_.program[o.tensor].dtype == DType::f32 && (stride == 0 || stride == 1))
+      ops_ += (by_step(i) ? 5 : 2) * at_border;  // the address is that of zeros (prelude/memory_loads.h)
+    else
+      border_ += branch_cycles(distinct(o) * (1 - in_body_inside(i))) * at_border;
   }
 
   /// Whether masks are vectors, which masked loads bring from memory too, and parts of vectors are stored by halves (prelude/avx2.h).
@@ -179,9 +181,19 @@ class Instructions : CountedPlan {
     const auto& o = facts_.operands[i];
     bool every_step = false;
     for (size_t a = 0; a < n_; ++a) every_step |= reduced(a) && o.coef[a] != 0;
-    if (o.inner) return distinct(o) * (every_step ? iterations_ : 1) * calls_;
+    if (o.inner) return distinct(o) * (every_step ? iterations_ : 1) * calls_ * points_inside(o);
     const bool finished = plan_.finish_axis >= 0 && o.coef[size_t(plan_.finish_axis)] != 0;
     return distinct(o) * calls_ / chunks_ * (finished ? finished_ : 1);
+  }
+
+  /// Of the operand's places at a step, those of points that are not left out.
+  double points_inside(const NestFacts::OperandFacts& o) const {
+    double inside = 1;
+    if (plan_.taps)
+      for (const PaddedTaps& t : *plan_.taps)
+        if (o.coef[size_t(t.output)] != 0 && o.coef[size_t(t.reduced)] != 0 && plan_.left_out(t) == NestPlan::LeftOut::points)
+          inside *= t.share(1) / t.share(plan_.tile[size_t(t.output)].size());
+    return inside;
   }
 
   /// Vectors that pass through registers to be turned; partly filled transposes cost as much as full ones.
@@ -273,9 +285,22 @@ class Instructions : CountedPlan {
     return most;
   }
 
-  /// Cycles of one bounds check: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op cache, the
-  /// decoders set the pace.
-  static double guard_cycles(double checks) { return checks > 100 ? 4 : 0.75; }
+  /// Cycles of one bounds check by a branch: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op
+  /// cache, the decoders set the pace; and where sums take more than half of the registers, the compiler keeps the others on the stack from
+  /// branch to branch (six checks in a body of 28 sums and 32 registers, 165 of their loads and stores, 87 cycles; of 14 sums none).
+  double branch_cycles(double checks) const {
+    constexpr double kCheck = 0.75, kDecoded = 4, kMoved = 1.1;
+    const double sums = facts_.products > 0 ? points_ - c_.profile.vector_registers / 2.0 : 0;
+    return std::max(checks > 100 ? kDecoded : 0, kCheck + kMoved * std::max(0.0, sums));
+  }
+  /// Whether a loop of the reduction moves the access out and in again.
+  bool by_step(size_t i) const {
+    const auto& o = facts_.operands[i];
+    return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
+      const std::vector<int64_t>& dim = o.dim_coef[size_t(d)];
+      return checked(dim) && !unrolled(dim);
+    });
+  }
 
   /// Bounds checks of a GPU's loads. In a body of few they become predicates: comparisons and a zero. In a large one each has two
   /// comparisons, a branch, a barrier where its lanes meet again, a zero and the lane's address of its own (as compiled kernels show).
@@ -288,20 +313,28 @@ class Instructions : CountedPlan {
   /// over taps leave out. `by_lanes`: or which of its lanes are.
   bool checked(size_t i, bool by_lanes = true) const {
     const auto& o = facts_.operands[i];
-    if (plan_.operands[i].placement != Placement::direct) return false;
-    return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
-      if (!by_lanes && o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0) return false;
-      if (plan_.taps)
-        for (const PaddedTaps& t : *plan_.taps) {
-          if (o.dim_coef[size_t(d)][size_t(t.reduced)] == 0 || o.dim_coef[size_t(d)][size_t(t.output)] == 0) continue;
-          const NestPlan::LeftOut left_out = plan_.left_out(t);
-          if (left_out == NestPlan::LeftOut::points) return false;
-          if (left_out != NestPlan::LeftOut::nowhere && plan_.tile[size_t(t.output)].size() == 1) return false;
-        }
-      for (size_t a = 0; a < n_; ++a)
-        if (o.dim_coef[size_t(d)][a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
-      return false;
-    });
+    return plan_.operands[i].placement == Placement::direct &&
+           std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return checked(o.dim_coef[size_t(d)], by_lanes); });
+  }
+  bool checked(const std::vector<int64_t>& dim, bool by_lanes = true) const {
+    if (!by_lanes && dim[size_t(plan_.vec)] != 0) return false;
+    if (plan_.taps)
+      for (const PaddedTaps& t : *plan_.taps) {
+        if (dim[size_t(t.reduced)] == 0 || dim[size_t(t.output)] == 0) continue;
+        const NestPlan::LeftOut left_out = plan_.left_out(t);
+        if (left_out == NestPlan::LeftOut::points) return false;
+        if (left_out != NestPlan::LeftOut::nowhere && plan_.tile[size_t(t.output)].size() == 1) return false;
+      }
+    for (size_t a = 0; a < n_; ++a)
+      if (dim[a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
+    return false;
+  }
+  /// An unrolled body knows all steps along the dimension.
+  bool unrolled(const std::vector<int64_t>& dim) const {
+    if (gpu()) return false;
+    for (size_t a = 0; a < n_; ++a)
+      if (dim[a] != 0 && reduced(a) && axes_[a].trips > 1) return false;
+    return true;
   }
 
   /// The share of the accesses of operand `i` that are checked: in tiles that may leave the tensor, and of an unrolled body only those
@@ -311,18 +344,29 @@ class Instructions : CountedPlan {
     double inside = 1;
     for (size_t g = 0; g < o.guards.size(); ++g) {
       const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
+      if (!checked(dim)) continue;
       double blocks = 1;
-      bool unrolled = !gpu();
-      for (size_t a = 0; a < n_; ++a) {
-        if (dim[a] == 0) continue;
-        if (reduced(a))
-          unrolled &= axes_[a].trips <= 1;
-        else
-          blocks *= double(plan_.tile[a].blocks);
-      }
-      inside *= unrolled ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
+      for (size_t a = 0; a < n_; ++a)
+        if (dim[a] != 0 && !reduced(a)) blocks *= double(plan_.tile[a].blocks);
+      inside *= unrolled(dim) ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
     }
     return 1 - inside;
+  }
+  /// The share of the accesses of a border tile's body that need no check: of steps that it knows, all but the padding's width.
+  double in_body_inside(size_t i) const {
+    const auto& o = facts_.operands[i];
+    double inside = 1;
+    for (size_t g = 0; g < o.guards.size(); ++g) {
+      const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
+      if (!checked(dim)) continue;
+      double reach = 1, here = 1;  // of the dimension, by the nest and by a tile
+      for (size_t a = 0; a < n_; ++a) {
+        const double step = double(std::abs(dim[a])), extent = double(nest_.axes[a].extent);
+        reach += step * (extent - 1), here += step * ((reduced(a) ? extent : double(plan_.tile[a].size())) - 1);
+      }
+      inside *= unrolled(dim) ? std::max(0.0, 1 - o.outside[g] * reach / here) : 0;
+    }
+    return inside;
   }
 
   // ---- what is computed ----

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/math.h"
+#include "rtile/rprogram.h"
 
 namespace rgen::rtile {
 
@@ -42,9 +42,26 @@ int64_t PaddedTaps::back(int64_t r) const {
   return std::max<int64_t>(0, places - ceil_div(std::max<int64_t>(0, extent - offset - dilation * r), stride));
 }
 double PaddedTaps::share(int64_t size) const {
+  const Blocking b(places, 1, size);
+  const int64_t larger = b.n_hi * b.hi, smaller = std::max<int64_t>(1, b.hi - 1);  // the first blocks together, the size of the others
+  const auto first = [&](int64_t n) { return n < larger ? n / b.hi : b.n_hi + (n - larger) / smaller; };
+  const auto last = [&](int64_t n) { return n < places - larger ? n / smaller : b.blocks - b.n_hi + (n - (places - larger)) / b.hi; };
   int64_t out = 0;
-  for (int64_t r = 0; r < taps; ++r) out += std::min(front(r) / size + back(r) / size, ceil_div(places, size));
-  return 1 - double(out) / double(taps * ceil_div(places, size));
+  for (int64_t r = 0; r < taps; ++r) out += std::min(first(front(r)) + last(back(r)), b.blocks);
+  return 1 - double(out) / double(taps * b.blocks);
+}
+double PaddedTaps::inside(int64_t steps, int64_t size) const {
+  const Blocking b(places, 1, size);
+  int64_t outside = 0, all = 0;
+  for (int64_t r = 0; r < taps; r += steps) {
+    const int64_t more = dilation * (std::min(steps, taps - r) - 1) + 1, first = dilation * r + offset;
+    const auto begin = [&](int64_t block) { return stride * b.start(block) + first; };
+    const auto end = [&](int64_t block) { return stride * (b.start(block + 1) - 1) + first + more; };
+    for (int64_t o = 0; o < b.blocks && begin(o) < 0; ++o) outside += std::min<int64_t>(0, end(o)) - begin(o);
+    for (int64_t o = b.blocks; o-- > 0 && end(o) > extent;) outside += end(o) - std::max(begin(o), extent);
+    all += stride * (places - b.blocks) + more * b.blocks;
+  }
+  return 1 - double(outside) / double(all);
 }
 
 std::vector<PaddedTaps> padded_taps(const ir::TensorProgram& program, const Nest& nest) {

@@ -17,8 +17,10 @@ struct PaddedTaps {
   /// Places from the first (the last) on at which step r reads outside.
   int64_t front(int64_t r) const;
   int64_t back(int64_t r) const;
-  /// The share of steps that is left if whole blocks of `size` places leave out what none of them reads inside.
+  /// The share of steps that is left if equalised blocks of at most `size` places leave out what none of them reads inside.
   double share(int64_t size) const;
+  /// Of the stretches of the dimension that blocks of so many steps and at most so many places reach, the share inside.
+  double inside(int64_t steps, int64_t size) const;
 };
 
 /// Post: an axis is reduced in one of them at most.

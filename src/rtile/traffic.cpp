@@ -250,11 +250,30 @@ class Traffic : Walks {
     for (size_t i = 0; i < each.size(); ++i) {
       const auto& o = facts_.operands[i];
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, fetch_of(facts_, plan_, i, Fetch::rows));
+      each[i] *= inside(i, extents);
       if (placed(i, Placement::box)) each[i] *= o.box_spread;
       if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
       sum += each[i];
     }
     return sum;
+  }
+
+  /// The share of what boxes of such extents reach that is read, on average over the nest: what is outside of a tensor is not there, and
+  /// where taps are left out, of a factor come only those that some place of the box needs.
+  double inside(size_t operand, std::span<const int64_t> extents) const {
+    const auto& o = facts_.operands[operand];
+    double share = 1;
+    if (!plan_.taps || !o.inner || o.is_store) return share;
+    for (const PaddedTaps& t : *plan_.taps) {
+      const size_t tap = size_t(t.reduced), place = size_t(t.output);
+      const bool left_out = plan_.left_out(t) != NestPlan::LeftOut::nowhere;
+      if (o.coef[tap] == 0) continue;
+      if (o.coef[place] == 0)
+        share *= left_out ? t.share(extents[place]) : 1;
+      else if (left_out || placed(operand, Placement::direct))
+        share *= t.inside(extents[tap], extents[place]);
+    }
+    return share;
   }
 
   /// Of an operand of whose bytes the iterations of a loop along `axis` read some in common, `bytes` each and `together` all: those that
@@ -271,10 +290,12 @@ class Traffic : Walks {
     };
     const double all = double(around[a]) / double(within[a]), next = of(2) - occupied;
     const double held = std::clamp(1 + std::floor((capacity - occupied) / std::max(1.0, next)), 1.0, std::max(1.0, std::floor(all) - 1));
+    // of as many iterations more, since the lines of one depend on where it begins
+    const double more = std::max(1.0, std::min(held, std::floor(all) - held));
     of(held);
     const double before = each[operand];
-    of(held + 1);
-    return std::clamp(before + (all - held) * (each[operand] - before), together, std::max(all * bytes, together));
+    of(held + more);
+    return std::clamp(before + (all - held) * (each[operand] - before) / more, together, std::max(all * bytes, together));
   }
 
   bool passes_by(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].passes_by; }

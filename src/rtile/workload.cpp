@@ -207,10 +207,10 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
   if (plan.taps)
     for (const PaddedTaps& t : *plan.taps) {
       const NestPlan::LeftOut left_out = plan.left_out(t);
-      if (left_out == NestPlan::LeftOut::points) c.inside *= t.share(1);
-      if (left_out != NestPlan::LeftOut::tiles && left_out != NestPlan::LeftOut::steps) continue;
+      if (left_out == NestPlan::LeftOut::nowhere) continue;
       const double share = t.share(plan.tile[size_t(t.output)].size());
       c.axes[size_t(t.reduced)].trips *= share, c.steps *= share;
+      if (left_out == NestPlan::LeftOut::points) c.inside *= t.share(1) / share;
     }
   return c;
 }

@@ -15,7 +15,7 @@ struct PlanContext : Residence {
   std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
   std::vector<bool> made_beside = {};  ///< per tensor (empty: none): nests of the same fused group make it, tile by tile
   int breadth = 1;                     ///< ConstructOptions::breadth
-  int register_tiles = 12;             ///< that go on to loops and placement
+  int register_tiles = 18;             ///< that go on to loops and placement
   bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   std::vector<bool> continued = {};    ///< per tensor (empty: none): the next tile of a fused group begins where this one ends

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "ir/ir.h"
-#include "rtile/nest.h"
+#include "rtile/rprogram.h"
 
 using namespace rgen;
 using rtile::PaddedTaps;
@@ -20,17 +20,31 @@ std::vector<PaddedTaps> taps_of(const std::string& shape, const std::string& com
 
 /// Counts what `share` computes.
 double counted(const PaddedTaps& t, int64_t size) {
+  const rtile::Blocking blocks(t.places, 1, size);
   int64_t kept = 0, all = 0;
-  for (int64_t begin = 0; begin < t.places; begin += size)
+  for (int64_t b = 0; b < blocks.blocks; ++b)
     for (int64_t r = 0; r < t.taps; ++r, ++all) {
       bool before = true, behind = true;
-      for (int64_t o = begin; o < std::min(begin + size, t.places); ++o) {
+      for (int64_t o = blocks.start(b); o < blocks.start(b + 1); ++o) {
         const int64_t at = t.stride * o + t.dilation * r + t.offset;
         before &= at < 0, behind &= at >= t.extent;
       }
       kept += !before && !behind;
     }
   return double(kept) / double(all);
+}
+
+/// Counts what `inside` computes: from the first to the last element that a block reaches.
+double counted_inside(const PaddedTaps& t, int64_t steps, int64_t size) {
+  const rtile::Blocking blocks(t.places, 1, size);
+  int64_t in = 0, all = 0;
+  for (int64_t b = 0; b < blocks.blocks; ++b)
+    for (int64_t r = 0; r < t.taps; r += steps) {
+      const int64_t first = t.stride * blocks.start(b) + t.dilation * r + t.offset,
+                    last = t.stride * (blocks.start(b + 1) - 1) + t.dilation * (std::min(r + steps, t.taps) - 1) + t.offset;
+      for (int64_t at = first; at <= last; ++at, ++all) in += at >= 0 && at < t.extent;
+    }
+  return double(in) / double(all);
 }
 
 }  // namespace
@@ -41,13 +55,17 @@ TEST_CASE("the steps that read padding are counted") {
                                                 {"Y[p:4, k:5] = sum(r:5 | X[2*p + r - 2 ? 0] * W[k, r])", 5},
                                                 {"Y[p:7, k:5] = sum(r:3 | X[p + 3*r - 3 ? 0] * W[k, r])", 3},
                                                 {"Y[p:15, k:5] = sum(r:9 | X[p + r - 8 ? 0] * W[k, r])", 9},
+                                                {"Y[p:5, k:5] = sum(r:7 | X[p + 2*r - 6 ? 0] * W[k, r])", 7},
                                                 {"Y[p:2, k:5] = sum(r:2 | X[3*p + 2*r - 1 ? 0] * W[k, r])", 2}}) {
     CAPTURE(compute);
     const auto found = taps_of("[7]", compute);
     REQUIRE(found.size() == 1);
     CHECK(found[0].taps == taps);
-    for (int64_t size = 1; size <= found[0].places; ++size)
-      if (found[0].places % size == 0) CHECK(found[0].share(size) == doctest::Approx(counted(found[0], size)));
+    for (int64_t size = 1; size <= found[0].places; ++size) {
+      CHECK(found[0].share(size) == doctest::Approx(counted(found[0], size)));
+      for (int64_t steps = 1; steps <= taps; ++steps)
+        CHECK(found[0].inside(steps, size) == doctest::Approx(counted_inside(found[0], steps, size)));
+    }
   }
   CHECK(taps_of("[7]", "Y[p:7, k:5] = sum(r:3 | X[p + r - 1 ? 0] * W[k, r])")[0].share(1) == doctest::Approx(19.0 / 21));
 }

@@ -53,6 +53,38 @@ INLINE void read_strided(T* t, const T* p, int64_t stride, int lo, int hi) {
   for (int i = lo; i < hi; ++i) t[i] = p[i * stride];
 }
 
+//@ all_inside
+/// All bits if none of the conditions is negative, else none.
+template <class... Int>
+INLINE int64_t all_inside(Int... conditions) {
+  return ~(int64_t)(conditions | ...) >> 63;
+}
+//@ zeros
+alignas(64) static const float zeros[kLanes] = {};
+//@ or_zeros
+/// No branch: from one to the next GCC keeps sums on the stack (28 of them: a convolution of 25 x 42 in 13 ms instead of 10.5). No mask:
+/// where nothing is mapped before a tensor, a masked load traps into microcode.
+INLINE const float* or_zeros(const float* p, int64_t inside) {
+  return (const float*)(((intptr_t)p & inside) | ((intptr_t)zeros & ~inside));
+}
+//@ or_fill
+INLINE vf or_fill(vf v, float fill, int64_t inside) {
+  if (__builtin_constant_p(fill) && fill == 0 && !__builtin_signbit(fill)) return v;  // zeros
+  return (vf)vi_select(vi_set((int32_t)inside), (vi)v, (vi)vf_set(fill));
+}
+//@ vf_load_f32_if
+/// The vector at p if none of the conditions is negative, else `fill` in all lanes, and nothing is read at p.
+template <class... Int>
+INLINE vf vf_load_f32_if(const float* p, float fill, Int... conditions) {
+  const int64_t inside = all_inside(conditions...);
+  return or_fill(vf_load_f32(or_zeros(p, inside)), fill, inside);
+}
+//@ vf_bcast_f32_if
+template <class... Int>
+INLINE vf vf_bcast_f32_if(const float* p, float fill, Int... conditions) {
+  const int64_t inside = all_inside(conditions...);
+  return or_fill(vf_bcast_f32(or_zeros(p, inside)), fill, inside);
+}
 //@ vf_load_f32_n
 INLINE vf vf_load_f32_n(const float* p, int n) {
   float t[kLanes];

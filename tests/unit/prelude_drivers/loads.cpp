@@ -131,6 +131,28 @@ void check_far_gather() {
   munmap(map, bytes);
 }
 
+/// At both ends of what may be read where it is inside, on forbidden pages where not.
+void check_conditional(Guarded& memory, Random& random) {
+  fill_random<F32>(memory, random);
+  const float* ends[] = {reinterpret_cast<float*>(memory.begin()), reinterpret_cast<float*>(memory.end()) - kLanes};
+  const float* forbidden[] = {ends[0] - kLanes, ends[1] + kLanes};
+  const auto all = [](const char* name, vf v, float want) {
+    for (int lane = 0; lane < kLanes; ++lane) check(same(v[lane], want), "%s: lane %d", name, lane);
+  };
+  for (const int64_t in : {int64_t{0}, int64_t{3}, INT64_MAX})
+    for (const float* p : ends) {
+      check_lanes<F32>("load, inside", vf_load_f32_if(p, 7.f, opaque(in), opaque(int64_t{0})), p, 1, 0, kLanes, 0);
+      all("broadcast, inside", vf_bcast_f32_if(p, opaque(7.f), opaque(in)), *p);
+      all("broadcast, inside, 0 outside", vf_bcast_f32_if(p + kLanes - 1, 0.f, opaque(in)), p[kLanes - 1]);
+    }
+  for (const int64_t out : {int64_t{-1}, int64_t{-3}, INT64_MIN})
+    for (const float* p : forbidden) {
+      all("load, outside", vf_load_f32_if(p, opaque(-7.f), opaque(int64_t{5}), opaque(out)), -7.f);
+      all("broadcast, outside", vf_bcast_f32_if(p, opaque(-7.f), opaque(out), opaque(int64_t{0})), -7.f);
+      all("broadcast, outside, 0", vf_bcast_f32_if(p, 0.f, opaque(out)), 0.f);
+    }
+}
+
 int main() {
   Guarded memory(2);
   Random random;
@@ -141,5 +163,6 @@ int main() {
   CHECK_LOADS(vi, S8)
   CHECK_LOADS(vi, U8)
   check_far_gather();
+  check_conditional(memory, random);
   return checks_result();
 }
