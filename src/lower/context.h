@@ -16,6 +16,7 @@ struct Location {
   int buffer = -1;
   std::vector<int64_t> strides;
   bool tile_local = false;
+  int64_t row = 0;  ///< > 0: rows of so many elements, each with room for whole vectors
 };
 
 /// An operand's address, in elements of its buffer:

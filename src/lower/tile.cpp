@@ -128,10 +128,18 @@ void Tile::store_first(const Statement& s, bool integer, const Address& to, cons
   const std::string family = integer ? "vi_" : "vf_", type = lower_case(c_.program[s.tensor].dtype);
   const Buffer& b = b_.program.buffers[size_t(c_.location.at(s.tensor).buffer)];
   const bool past = c_.plan.stream && c_.combined < 0 && b.kind == Buffer::Kind::output && b.dtype == DType::f32 && !integer;
-  if (lanes == physical() && !v_.part)
+  if ((lanes == physical() || ends_row(s)) && !v_.part)
     effect(family + (past ? "stream_" : "store_") + type, {to, vector});
   else
     effect(family + "store_" + type + "_n", {to, vector, v_.part ? Int::var(params_.part) : Int(lanes)});
+}
+
+bool Tile::ends_row(const Statement& s) const {
+  const Location& at = c_.location.at(s.tensor);
+  if (at.row == 0 || !vector_code() || s.index.back().coef(vec_) != 1 || s.index.back().terms.size() != 1 || s.index.back().constant != 0)
+    return false;
+  // the last vector of the axis; of results that a tile finishes together, of all that there are
+  return c_.plan.store_transpose_axis < 0 && (vec_ != c_.plan.finish_axis || c_.plan.tile[size_t(vec_)].blocks == 1);
 }
 
 bool Tile::stores_transposed(const Statement& s) const {

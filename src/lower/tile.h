@@ -203,6 +203,8 @@ class Tile {
 
   /// The first lanes of a vector; whole ones past the caches where the plan says so.
   void store_first(const Statement& s, bool integer, const Address& to, const Arg& vector, int64_t lanes);
+  /// What is stored in part ends a row of a buffer that has room for all of the vector.
+  bool ends_row(const Statement& s) const;
   bool stores_transposed(const Statement& s) const;
   /// An array register: the vectors of the points from `first` on along `axis`, `rows` of them; zeros past the tile's last.
   int rows_along(int axis, const Point& first, int rows, bool integer, const std::function<Arg(const Point&)>& vector);

@@ -30,7 +30,11 @@ INLINE __mmask16 mask_range(int lo, int hi) {
 //@ vf_load_f32
 INLINE vf vf_load_f32(const float* p) { return (vf)_mm512_loadu_ps(p); }
 //@ vf_load_f32_n
-INLINE vf vf_load_f32_n(const float* p, int n) { return (vf)_mm512_maskz_loadu_ps(mask_n(n), p); }
+INLINE vf vf_load_f32_n(const float* p, int n) {
+  if (__builtin_constant_p(n) && n == 8) return (vf)_mm512_zextps256_ps512(_mm256_loadu_ps(p));
+  if (__builtin_constant_p(n) && n == 4) return (vf)_mm512_zextps128_ps512(_mm_loadu_ps(p));
+  return (vf)_mm512_maskz_loadu_ps(mask_n(n), p);
+}
 //@ vf_load_f32_range
 INLINE vf vf_load_f32_range(const float* p, int lo, int hi, float fill) {
   return (vf)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), mask_range(lo, hi), p);
@@ -163,7 +167,13 @@ INLINE vi vi_gather_s32_range(const int32_t* p, int64_t stride, int lo, int hi, 
 //@ vf_store_f32
 INLINE void vf_store_f32(float* p, vf v) { _mm512_storeu_ps(p, (__m512)v); }
 //@ vf_store_f32_n
-INLINE void vf_store_f32_n(float* p, vf v, int n) { _mm512_mask_storeu_ps(p, mask_n(n), (__m512)v); }
+/// Without a mask where that can be: loads of what a masked store wrote wait until it is in the first cache.
+INLINE void vf_store_f32_n(float* p, vf v, int n) {
+  if (__builtin_constant_p(n) && n == 8) return _mm256_storeu_ps(p, _mm512_castps512_ps256((__m512)v));
+  if (__builtin_constant_p(n) && n == 4) return _mm_storeu_ps(p, _mm512_castps512_ps128((__m512)v));
+  if (__builtin_constant_p(n) && n == 1) return (void)(*p = v[0]);
+  _mm512_mask_storeu_ps(p, mask_n(n), (__m512)v);
+}
 //@ vf_stream_f32
 /// Past the caches where p is aligned to the vector. `stream_fence` before another thread reads.
 INLINE void vf_stream_f32(float* p, vf v) { (uintptr_t) p % 64 ? _mm512_storeu_ps(p, (__m512)v) : _mm512_stream_ps(p, (__m512)v); }

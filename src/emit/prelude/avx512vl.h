@@ -14,7 +14,10 @@ INLINE __mmask8 mask_range(int lo, int hi) {
 }
 
 //@ vf_load_f32_n
-INLINE vf vf_load_f32_n(const float* p, int n) { return (vf)_mm256_maskz_loadu_ps(mask_n(n), p); }
+INLINE vf vf_load_f32_n(const float* p, int n) {
+  if (__builtin_constant_p(n) && n == 4) return (vf)_mm256_zextps128_ps256(_mm_loadu_ps(p));
+  return (vf)_mm256_maskz_loadu_ps(mask_n(n), p);
+}
 //@ vf_load_f32_range
 INLINE vf vf_load_f32_range(const float* p, int lo, int hi, float fill) {
   return (vf)_mm256_mask_loadu_ps(_mm256_set1_ps(fill), mask_range(lo, hi), p);
@@ -111,7 +114,12 @@ INLINE __m256i gather_range(const void* p, int64_t stride, int lo, int hi, __m25
 }
 
 //@ vf_store_f32_n
-INLINE void vf_store_f32_n(float* p, vf v, int n) { _mm256_mask_storeu_ps(p, mask_n(n), (__m256)v); }
+/// Without a mask where that can be: loads of what a masked store wrote wait until it is in the first cache.
+INLINE void vf_store_f32_n(float* p, vf v, int n) {
+  if (__builtin_constant_p(n) && n == 4) return _mm_storeu_ps(p, _mm256_castps256_ps128((__m256)v));
+  if (__builtin_constant_p(n) && n == 1) return (void)(*p = v[0]);
+  _mm256_mask_storeu_ps(p, mask_n(n), (__m256)v);
+}
 //@ vi_store_s32_n
 INLINE void vi_store_s32_n(int32_t* p, vi v, int n) { _mm256_mask_storeu_epi32(p, mask_n(n), (__m256i)v); }
 //@ narrow_bf16 ? avx512bf16
