@@ -65,6 +65,7 @@ struct Overlap {
 Estimate& Estimate::operator+=(const Estimate& next) {
   if (level_us.size() < next.level_us.size()) level_us.resize(next.level_us.size());
   us += next.us, compute_us += next.compute_us, overhead_us += next.overhead_us;
+  loads_us += next.loads_us, stores_us += next.stores_us, near_us += next.near_us;
   for (size_t i = 0; i < next.level_us.size(); ++i) level_us[i] += next.level_us[i];
   return *this;
 }
@@ -74,7 +75,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
   e.compute_us = issue_ns(w, p, w.chain_steps * w.chain_latency_ns) / 1e3;
   // max over the resources, plus what is not hidden: the part of each transfer that its level's coefficient says, and first misses
   Overlap o{e.compute_us, 0, "compute"};
-  double cubes = 0;  // of transfers between caches
+  double cubes = 0, near = 0;  // cubes of transfers; the longest without memory
   e.level_us.reserve(p.levels.size());
   for (size_t i = 0; i < p.levels.size(); ++i) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
@@ -82,6 +83,11 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const double transfer = p.transfer_ns(i, t.read_bytes, t.write_bytes, t.stream_bytes, w.workers) / 1e3;
     const double first_misses = (t.runs / kMissesInFlight + t.waits) * level.latency_ns / 1e3;
     e.level_us.push_back(transfer + first_misses);
+    if (i + 1 == p.levels.size()) {
+      near = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
+      e.loads_us = p.transfer_ns(i, t.read_bytes, 0, 0, w.workers) / 1e3 * (1 - level.overlap);
+      e.stores_us = std::max(0.0, transfer * (1 - level.overlap) - e.loads_us);
+    }
     o.transfer(transfer, first_misses, level);
     const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;
     if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, e.compute_us);
@@ -89,6 +95,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
   o.longest = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;
   e.us = o.longest + o.exposed + e.overhead_us;
+  e.near_us = near + o.exposed + e.overhead_us;
   e.bound = w.workers > 1 && e.overhead_us > o.longest + o.exposed ? "parallel" : o.bound;
   return e;
 }

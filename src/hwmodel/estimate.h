@@ -50,6 +50,8 @@ struct Estimate {
   double overhead_us = 0;        ///< fork, join, call, entries of the tile code
   int resident = 0;              ///< GPU: blocks that an SM holds at once
   std::string bound;             ///< "compute", "L1", …, "DRAM", "parallel"
+  /// CPU: what other work may hide, of a transfer from memory and of one to it; and the time if it does.
+  double loads_us = 0, stores_us = 0, near_us = 0;
 
   /// One after the other, on the same device; what binds the sum is the caller's to say.
   Estimate& operator+=(const Estimate& next);

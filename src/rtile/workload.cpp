@@ -110,12 +110,15 @@ class Counter : CountedPlan {
 
   /// Tiles of other sizes are copies of the code, which come from the second cache each time that the nest begins.
   void other_tiles() {
-    constexpr double kCopy = 60;  // cycles
+    constexpr double kMost = 60, kInstructions = 5;  // cycles; that arrive in one
     if (gpu()) return;
-    double sizes = 1;
+    double sizes = 1, bodies = counts_.calls;
     for (size_t a = 0; a < n_; ++a)
-      if (!reduced(a) && plan_.tile[a].ragged()) sizes *= 2;
-    w_.call_overheads += (sizes - 1) * kCopy / c_.profile.ghz;
+      if (reduced(a))
+        bodies *= axes_[a].trips;
+      else if (plan_.tile[a].ragged())
+        sizes *= 2;
+    w_.call_overheads += (sizes - 1) * std::min(kMost, w_.instructions / bodies / kInstructions) / c_.profile.ghz;
   }
 
   int boxes() const {

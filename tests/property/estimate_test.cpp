@@ -161,5 +161,8 @@ TEST_CASE("the estimate is at least its longest part and at most the sum of all"
     REQUIRE(e.us >= longest * (1 - 1e-12));
     REQUIRE(e.us <= sum * (1 + 1e-12));
     REQUIRE(!e.bound.empty());
+    REQUIRE(std::min({e.loads_us, e.stores_us, e.near_us}) >= 0);
+    REQUIRE(e.near_us <= e.us * (1 + 1e-12));
+    REQUIRE(e.us <= (e.near_us + e.loads_us + e.stores_us) * (1 + 1e-12));
   }
 }

@@ -5,6 +5,8 @@
 #include "emit/backend.h"
 #include "hwmodel/profile.h"
 #include "ir/ir.h"
+#include "lower/lower.h"
+#include "lower/simulate.h"
 #include "rtile/construct.h"
 #include "rtile/rprogram.h"
 
@@ -12,10 +14,10 @@ using namespace rgen;
 
 namespace {
 
-ir::TensorProgram softmax_program(int rows) {
+ir::TensorProgram softmax_program(int rows, int columns = 1000) {
   return ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
-    "dims": {"N": 1000, "R": )--" +
-                           std::to_string(rows) +
+    "dims": {"N": )--" +
+                           std::to_string(columns) + R"--(, "R": )--" + std::to_string(rows) +
                            R"--(}, "outputs": ["Y"],
     "compute": ["M[i:R] = max(j:N | X[i, j])", "E[i:R, j:N] = exp(X[i, j] - M[i])", "S[i:R] = sum(j:N | E[i, j])", "Y[i:R, j:N] = E[i, j] / S[i]"]})--");
 }
@@ -62,6 +64,47 @@ TEST_CASE("a fused group forks once, and every thread has a tile") {
     REQUIRE(two.program->groups.size() == 1);
     CHECK(two.program->groups[0].tasks == 2);
     CHECK(two.estimate.us < 0.75 * one.estimate.us + profile.fork_join_us);
+  }
+}
+
+TEST_CASE("a tile stores no more to memory at once than a core goes on beside") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const auto rows = [&](int all, int columns) {
+    const rtile::Candidate c = rtile::construct(softmax_program(all, columns), profile, {1, 1}).front();
+    return c.program->groups.front().shared.front().hi;
+  };
+  CHECK(rows(100000, 100) <= 2);
+  CHECK(rows(60000, 200) == 1);
+  CHECK(rows(500, 200) >= 4);  // in the caches
+}
+
+TEST_CASE("what all tiles read stays near, wherever the program's tensors are") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  const double bytes = 30000 * 304 * 4.0;
+  const ir::TensorProgram program = ir::parse_program(R"({"op": "layernorm", "params": {"shape": [30000, 304]}})");
+  const rtile::Candidate c = rtile::construct(program, profile, {1, 1}).front();
+  REQUIRE(c.program->groups.size() == 1);
+  CHECK(c.program->groups[0].estimate.level_us.back() < 1.3 * profile.transfer_ns(profile.levels.size() - 1, bytes, 0, bytes, 1) / 1e3);
+}
+
+TEST_CASE("rows of tile buffers are whole vectors, and stored so") {
+  const ir::TensorProgram odd = softmax_program(1000, 100);
+  for (const std::string name : {"zen4", "haswell_avx2", "skylake_avx512"}) {
+    INFO(name);
+    const hw::Profile profile = hw::load_profile(name);
+    const rtile::Candidate c = rtile::construct(odd, profile, {1, 1}).front();
+    REQUIRE(c.program->groups.size() == 1);
+    const int64_t rows = c.program->groups[0].shared[0].hi, lanes = c.program->vector_bits / 32;
+    const lower::LoopProgram loops = lower::lower(odd, *c.program);
+    CHECK(lower::simulate(loops, int64_t{1} << 28).violations.empty());
+    bool found = false;
+    for (const lower::Buffer& b : loops.buffers)
+      if (b.name == "E" && b.kind == lower::Buffer::Kind::workspace) found |= b.elements == rows * ((99 / lanes + 1) * lanes);
+    CHECK(found);
+    const std::string source = emit::emit_cpp(odd, c, profile).source;
+    CHECK(source.find("vf_store_f32(E") != std::string::npos);
+    CHECK(source.find("vf_store_f32_n(E") == std::string::npos);
+    if (100 % lanes != 0) CHECK(source.find("vf_store_f32_n(Y") != std::string::npos);
   }
 }
 
