@@ -92,16 +92,18 @@ class ProgramLowering {
         const int64_t row = local && g.block_tasks == 0 ? whole_rows(g, s.tensor, shape) : 0;
         if (row > 0) shape.back() = round_up(row, result_.lanes);
         const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
-        const int64_t elements = span(shape, strides);
+        const bool single = row > 0 && span(shape, strides) == shape.back();  // its tiles' results overlap what the next tile stores
+        const int64_t elements = span(shape, strides) + (single ? result_.lanes : 0);
         const int buffer = local && g.block_tasks > 0 ? of_warp(t.name, t.dtype, elements, warp_bytes)
                                                       : b_.workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
-        location_[s.tensor] = {buffer, strides, local, row};
+        location_[s.tensor] = {buffer, strides, local, row, single};
       });
   }
 
-  /// The length of the rows of a group's local tensor, if their last vectors may be stored whole: no index leaves its row, and room for that
-  /// does not take as much again. Loads wait for parts of vectors until they are in the first cache, and so for all that was stored before
-  /// them: no masked store is forwarded (softmaxes of 100 columns from memory on Zen 4, row by row: 7.0 ms, 4.0 so). 0: they may not.
+  /// The length of the rows of a group's local tensor, if their last vectors may be stored whole: no index leaves its row, and room for
+  /// that does not take as much again. Loads wait for parts of vectors until they are in the first cache, and so for all that was stored
+  /// before them: no masked store is forwarded (softmaxes of 100 columns from memory on Zen 4, row by row: 7.0 ms, 4.0 so). 0: they may
+  /// not.
   int64_t whole_rows(const GroupPlan& g, int tensor, const std::vector<int64_t>& shape) const {
     if (shape.empty()) return 0;
     const int64_t row = shape.back();

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
+#include "rtile/accesses.h"
 #include "rtile/atoms.h"
-#include "rtile/tile_counts.h"
 
 namespace rgen::rtile {
 
@@ -17,9 +16,9 @@ constexpr double kBurst = 8;
 /// Zen 4: 23 and 16).
 constexpr double kPartInPlace = 20;
 
-class Instructions : CountedPlan {
+class Instructions : Accesses {
  public:
-  Instructions(const CountedPlan& plan, hw::Workload& into) : CountedPlan(plan), w_(into) {}
+  Instructions(const CountedPlan& plan, hw::Workload& into) : Accesses(plan), w_(into) {}
 
   void run() {
     w_.functions.reserve(facts_.inner_functions.size() + facts_.outer_functions.size() + 5);
@@ -42,7 +41,6 @@ class Instructions : CountedPlan {
  private:
   hw::Workload& w_;
   const double calls_ = counts_.calls, points_ = counts_.points, steps_ = counts_.steps, chunks_ = counts_.chunks;
-  const bool lanes_reduced_ = reduced(size_t(plan_.vec)), scalar_ = plan_.lanes == 1;
   const double inner_ = points_ * steps_ * calls_ * counts_.inside;  ///< points of the whole nest, in vectors
   /// Rows whose lanes are reduced side by side, and vectors of results per point: 1, or what is left where they are.
   const double side_ = plan_.finish_axis >= 0 ? axes_[size_t(plan_.finish_axis)].mean : 1,
@@ -62,12 +60,6 @@ class Instructions : CountedPlan {
   }
 
   // ---- operands ----
-
-  /// The result takes the place of an operand, element by element (in_place.h).
-  bool in_place(const NestFacts::OperandFacts& store) const {
-    return std::any_of(facts_.operands.begin(), facts_.operands.begin() + std::ptrdiff_t(facts_.reads),
-                       [&](const NestFacts::OperandFacts& o) { return c_.program[o.tensor].within == store.tensor; });
-  }
 
   void store(size_t i) {
     const auto& o = facts_.operands[i];
@@ -140,41 +132,10 @@ class Instructions : CountedPlan {
       border_ += branch_cycles(distinct(o) * (1 - in_body_inside(i))) * at_border;
   }
 
-  /// Whether masks are vectors, which masked loads bring from memory too, and parts of vectors are stored by halves (prelude/avx2.h).
-  bool vector_masks() const { return !scalar_ && avx2(); }
-  bool avx2() const { return c_.profile.vector_bits == 256 && !c_.profile.avx512; }
-  /// The share of vectors along the vector axis that are the last of a row, and no whole ones.
-  double parts() const {
-    const Blocking& t = plan_.tile[size_t(plan_.vec)];
-    return t.tail() == t.unit ? 0 : 1 / double(t.units());
-  }
   void by_halves(double vectors) {
     if (!vector_masks()) return;
     const double more = parts() * double(std::popcount(uint64_t(plan_.tile[size_t(plan_.vec)].tail())) - 1);
     stores_ += more * vectors, ops_ += more * vectors;
-  }
-  /// Of the loads of an operand along the vectors, those with a mask: of parts, and of the first and last of rows that may begin or end
-  /// outside.
-  double masked(size_t i) const {
-    const auto& o = facts_.operands[i];
-    if (!vector_masks() || o.coef[size_t(plan_.vec)] != 1 || plan_.operands[i].placement != Placement::direct) return 0;
-    const bool leaves = std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(plan_.vec)] != 0; });
-    return std::min(1.0, (reads_on(i) ? 0 : parts()) + (leaves ? 1 / double(plan_.tile[size_t(plan_.vec)].units()) : 0));
-  }
-
-  /// Instructions of a load that leaves out some of its lanes: its mask, and what stands in for them. A compiler has no registers to keep
-  /// those masks in that depend on the place of the tile, three for every other element of two vectors (3 × 3, stride 2, 8 rows a tile:
-  /// 1.3 cycles a load; Zen 3).
-  double masking(size_t i) const {
-    const bool placed_at_run_time = plan_.tile[size_t(plan_.vec)].blocks > 1;
-    return facts_.operands[i].coef[size_t(plan_.vec)] != 1 && placed_at_run_time && vector_masks() ? 8 : 2;
-  }
-  /// Vectors in part that are read whole (lower/context.h), and of those the ones whose other lanes are cleared.
-  bool reads_on(size_t i) const {
-    return plan_.reads_on() && plan_.operands[i].placement == Placement::direct && c_.home[size_t(facts_.operands[i].tensor)] >= 0;
-  }
-  bool cleared(size_t i) const {
-    return vector_masks() && lanes_reduced_ && facts_.operands[i].coef[size_t(plan_.vec)] == 1 && reads_on(i);
   }
 
   double loads_of(size_t i) const {
@@ -186,64 +147,11 @@ class Instructions : CountedPlan {
     return distinct(o) * calls_ / chunks_ * (finished ? finished_ : 1);
   }
 
-  /// Of the operand's places at a step, those of points that are not left out.
-  double points_inside(const NestFacts::OperandFacts& o) const {
-    double inside = 1;
-    if (plan_.taps)
-      for (const PaddedTaps& t : *plan_.taps)
-        if (o.coef[size_t(t.output)] != 0 && o.coef[size_t(t.reduced)] != 0 && plan_.left_out(t) == NestPlan::LeftOut::points)
-          inside *= t.share(1) / t.share(plan_.tile[size_t(t.output)].size());
-    return inside;
-  }
-
   /// Vectors that pass through registers to be turned; partly filled transposes cost as much as full ones.
   double transposition(int axis, double n) {
     n /= std::min(1.0, axes_[size_t(axis)].mean / plan_.lanes);
     function("shuffle", 4 * n), ops_ += 5 * n;
     return n;
-  }
-
-  /// Distinct values of the operand's address among the points of one unrolled body.
-  double distinct(const NestFacts::OperandFacts& o) const {
-    double n = 1;
-    for (const auto& dim : o.dim_coef) {
-      double product = 1, span = 1, steps = 1;
-      for (size_t a = 0; a < n_; ++a) {
-        if (dim[a] == 0 || int(a) == plan_.vec) continue;
-        const double size = reduced(a) ? double(axes_[a].unroll) : axes_[a].mean;
-        if (reduced(a) && !plan_.window) {  // loaded again for every step
-          steps *= size;
-          continue;
-        }
-        product *= size;
-        span += double(std::abs(dim[a])) * (size - 1);
-      }
-      n *= std::min(product, span) * steps;
-    }
-    if (o.coef[size_t(plan_.vec)] != 0)
-      n *= reduced(size_t(plan_.vec)) ? double(axes_[size_t(plan_.vec)].unroll) : axes_[size_t(plan_.vec)].mean;
-    return n;
-  }
-
-  /// Of the vectors of operand `i` that are read or written along `along`, the share that begins in one line and ends in the next: the
-  /// cache gives or takes both (Intel 64 and IA-32 Optimization Reference Manual, "Store forwarding and line splits"; on Zen 5, too).
-  /// Tensors begin where lines do. `beside`: an axis over whose places the vectors step, all of which are read together.
-  double split(size_t i, int along, int beside = -1) const {
-    const auto& o = facts_.operands[i];
-    const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
-    const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
-    if (gpu() || width > line || (placed && plan_.operands[i].packed())) return 0;
-    const std::vector<int64_t>& coef = placed ? o.box_coef : o.coef;
-    int64_t step = line;
-    for (size_t a = 0; a < n_; ++a) {
-      const int64_t units = int(a) == along ? plan_.lanes : 1;
-      if (int(a) == beside) continue;
-      if (nest_.axes[a].extent > units) step = std::gcd(step, coef[a] * o.element_bytes * units);
-    }
-    const int64_t first = floor_mod((placed ? 0 : o.constant) * o.element_bytes, step);
-    int64_t crossing = 0;
-    for (int64_t at = first; at < line; at += step) crossing += at + width > line;
-    return double(crossing) / double(line / step);
   }
 
   /// Points of a tile with the same value, which is computed once: results; and steps, before whose loops it is if it depends on none.
@@ -274,17 +182,6 @@ class Instructions : CountedPlan {
     ops_ += (halves ? 3 : 1) * shuffles * vectors;
   }
 
-  /// Elements of a broadcast operand that one load brings.
-  int64_t merged(const NestFacts::OperandFacts& o) const {
-    if (plan_.reduce_order.empty()) return 1;
-    const size_t last = size_t(plan_.reduce_order.back());
-    const int64_t most = 16 / o.element_bytes;
-    if (o.coef[last] != 1 || !o.guards.empty() || axes_[last].unroll % most != 0) return 1;
-    for (size_t a = 0; a < n_; ++a)
-      if (a != last && o.coef[a] % most != 0) return 1;
-    return most;
-  }
-
   /// Cycles of one bounds check by a branch: next to nothing in a small body; once the checks of an unrolled body outgrow the micro-op
   /// cache, the decoders set the pace; and where sums take more than half of the registers, the compiler keeps the others on the stack from
   /// branch to branch (six checks in a body of 28 sums and 32 registers, 165 of their loads and stores, 87 cycles; of 14 sums none).
@@ -293,14 +190,6 @@ class Instructions : CountedPlan {
     const double sums = facts_.products > 0 ? points_ - c_.profile.vector_registers / 2.0 : 0;
     return std::max(checks > 100 ? kDecoded : 0, kCheck + kMoved * std::max(0.0, sums));
   }
-  /// Whether a loop of the reduction moves the access out and in again.
-  bool by_step(size_t i) const {
-    const auto& o = facts_.operands[i];
-    return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) {
-      const std::vector<int64_t>& dim = o.dim_coef[size_t(d)];
-      return checked(dim) && !unrolled(dim);
-    });
-  }
 
   /// Bounds checks of a GPU's loads. In a body of few they become predicates: comparisons and a zero. In a large one each has two
   /// comparisons, a branch, a barrier where its lanes meet again, a zero and the lane's address of its own (as compiled kernels show).
@@ -308,65 +197,6 @@ class Instructions : CountedPlan {
     const bool branch = in_body > 64;
     ops_ += (branch ? 10 : 4) * loads;
     w_.guarded_loads += branch ? loads : 0;
-  }
-  /// Whether the place of the tile decides if the access is inside; what an unrolled body knows by itself costs nothing, nor what loops
-  /// over taps leave out. `by_lanes`: or which of its lanes are.
-  bool checked(size_t i, bool by_lanes = true) const {
-    const auto& o = facts_.operands[i];
-    return plan_.operands[i].placement == Placement::direct &&
-           std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return checked(o.dim_coef[size_t(d)], by_lanes); });
-  }
-  bool checked(const std::vector<int64_t>& dim, bool by_lanes = true) const {
-    if (!by_lanes && dim[size_t(plan_.vec)] != 0) return false;
-    if (plan_.taps)
-      for (const PaddedTaps& t : *plan_.taps) {
-        if (dim[size_t(t.reduced)] == 0 || dim[size_t(t.output)] == 0) continue;
-        const NestPlan::LeftOut left_out = plan_.left_out(t);
-        if (left_out == NestPlan::LeftOut::points) return false;
-        if (left_out != NestPlan::LeftOut::nowhere && plan_.tile[size_t(t.output)].size() == 1) return false;
-      }
-    for (size_t a = 0; a < n_; ++a)
-      if (dim[a] != 0 && (reduced(a) ? axes_[a].trips : double(plan_.tile[a].blocks)) > 1) return true;
-    return false;
-  }
-  /// An unrolled body knows all steps along the dimension.
-  bool unrolled(const std::vector<int64_t>& dim) const {
-    if (gpu()) return false;
-    for (size_t a = 0; a < n_; ++a)
-      if (dim[a] != 0 && reduced(a) && axes_[a].trips > 1) return false;
-    return true;
-  }
-
-  /// The share of the accesses of operand `i` that are checked: in tiles that may leave the tensor, and of an unrolled body only those
-  /// next to its border.
-  double border_share(size_t i) const {
-    const auto& o = facts_.operands[i];
-    double inside = 1;
-    for (size_t g = 0; g < o.guards.size(); ++g) {
-      const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
-      if (!checked(dim)) continue;
-      double blocks = 1;
-      for (size_t a = 0; a < n_; ++a)
-        if (dim[a] != 0 && !reduced(a)) blocks *= double(plan_.tile[a].blocks);
-      inside *= unrolled(dim) ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
-    }
-    return 1 - inside;
-  }
-  /// The share of the accesses of a border tile's body that need no check: of steps that it knows, all but the padding's width.
-  double in_body_inside(size_t i) const {
-    const auto& o = facts_.operands[i];
-    double inside = 1;
-    for (size_t g = 0; g < o.guards.size(); ++g) {
-      const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
-      if (!checked(dim)) continue;
-      double reach = 1, here = 1;  // of the dimension, by the nest and by a tile
-      for (size_t a = 0; a < n_; ++a) {
-        const double step = double(std::abs(dim[a])), extent = double(nest_.axes[a].extent);
-        reach += step * (extent - 1), here += step * ((reduced(a) ? extent : double(plan_.tile[a].size())) - 1);
-      }
-      inside *= unrolled(dim) ? std::max(0.0, 1 - o.outside[g] * reach / here) : 0;
-    }
-    return inside;
   }
 
   // ---- what is computed ----

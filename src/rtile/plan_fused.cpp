@@ -12,13 +12,13 @@ namespace rgen::rtile {
 
 namespace {
 
-constexpr double kNearShare = 0.8;     ///< of a cache, for what nests of one tile hand on to each other
-constexpr double kBetweenNests = 40;   ///< cycles that a nest waits for the last result of the one before
-constexpr double kAhead = 256;         ///< cycles of the next tile in which a core looks for work meanwhile
+constexpr double kNearShare = 0.8;    ///< of a cache, for what nests of one tile hand on to each other
+constexpr double kBetweenNests = 40;  ///< cycles that a nest waits for the last result of the one before
+constexpr double kAhead = 256;        ///< cycles of the next tile in which a core looks for work meanwhile
 /// Lines that are stored one after the other while a core goes on: what its store queue holds beside those of the next tile. The last nest
-/// of a tile stores all of its results, and so do the first ones of the next their sums, behind them: of longer bursts the core waits for the
-/// rest (softmaxes on Zen 4, 77 to 200 columns: row by row 1.3 to 1.4 times as fast as by four; of 96 to 320, which are streamed, 24 lines a
-/// tile at 0.6 of memory's time hidden, 48 at 0.35, 96 at none).
+/// of a tile stores all of its results, and so do the first ones of the next their sums, behind them: of longer bursts the core waits for
+/// the rest (softmaxes on Zen 4, 77 to 200 columns: row by row 1.3 to 1.4 times as fast as by four; of 96 to 320, which are streamed, 24
+/// lines a tile at 0.6 of memory's time hidden, 48 at 0.35, 96 at none).
 constexpr double kStored = 10, kStreamed = 16;
 constexpr double kBufferShare = 0.25;  ///< of the second cache, for buffers that others stream past
 
@@ -286,7 +286,8 @@ class FusedPlanner {
     double waits_us = 0;  // for stores that the queue has no place for
     for (size_t n = 0; n < p.nests.size(); ++n) {
       const hw::Estimate& e = p.nests[n].estimate;
-      const double lines = lines_stored(n, tiles), queued = p.nests[n].stream ? kStreamed : kStored;
+      const double whole = std::min(1.0, c_.profile.vector_bits / 8.0 / double(c_.profile.levels[0].line_bytes));  // lines a store
+      const double lines = lines_stored(n, tiles), queued = p.nests[n].stream ? kStreamed * whole : kStored;
       p.estimate += e;
       waits_us += e.stores_us * std::max(0.0, 1 - queued / std::max(1.0, lines));
     }

@@ -16,8 +16,8 @@ namespace {
 
 ir::TensorProgram softmax_program(int rows, int columns = 1000) {
   return ir::parse_program(R"--({"inputs": {"X": {"shape": ["R", "N"]}},
-    "dims": {"N": )--" +
-                           std::to_string(columns) + R"--(, "R": )--" + std::to_string(rows) +
+    "dims": {"N": )--" + std::to_string(columns) +
+                           R"--(, "R": )--" + std::to_string(rows) +
                            R"--(}, "outputs": ["Y"],
     "compute": ["M[i:R] = max(j:N | X[i, j])", "E[i:R, j:N] = exp(X[i, j] - M[i])", "S[i:R] = sum(j:N | E[i, j])", "Y[i:R, j:N] = E[i, j] / S[i]"]})--");
 }
@@ -76,6 +76,11 @@ TEST_CASE("a tile stores no more to memory at once than a core goes on beside") 
   CHECK(rows(100000, 100) <= 2);
   CHECK(rows(60000, 200) == 1);
   CHECK(rows(500, 200) >= 4);  // in the caches
+  // in half vectors each line takes two stores, and the queue holds half as many lines
+  const ir::TensorProgram norm = ir::parse_program(R"({"op": "layernorm", "params": {"shape": [100000, 96]}})");
+  const rtile::Candidate c = rtile::construct(norm, profile, {1, 1}).front();
+  CHECK(c.program->groups.back().nests.back().stream);
+  CHECK(c.program->vector_bits == 512);
 }
 
 TEST_CASE("what all tiles read stays near, wherever the program's tensors are") {
