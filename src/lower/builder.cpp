@@ -71,8 +71,10 @@ Int Builder::remainder(Body& body, const std::string& name, const Int& x, int64_
 
 std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t tasks) {
   const int first = variable("first", 0, count), last = variable("last", 0, count);
-  body.push_back({LetInt{LetInt::Op::floor_div, first, Int::var(task, count), Int(tasks)}});
-  body.push_back({LetInt{LetInt::Op::floor_div, last, Int::var(task, count) + Int(count), Int(tasks)}});
+  const auto part = [&](int var, const Int& of_all) {
+    body.push_back({LetInt{tasks == 1 ? LetInt::Op::value : LetInt::Op::floor_div, var, of_all, Int(tasks == 1 ? 0 : tasks)}});
+  };
+  part(first, Int::var(task, count)), part(last, Int::var(task, count) + Int(count));
   return {Int::var(first), Int::var(last)};
 }
 /// Loads wait for earlier stores that are under way to the same place of another page, so buffers that are walked together, with each other
