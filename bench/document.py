@@ -18,7 +18,7 @@ def table(titles, rows):
 
 def add_output(parser):
     """Of every such script."""
-    parser.add_argument("--rgen", default="build/core/bin/rgen", help="the command (default: %(default)s)")
+    parser.add_argument("--rgen", default="build/release/bin/rgen", help="the command (default: %(default)s)")
     parser.add_argument("--markdown", metavar="FILE", help="where the tables go (default: standard output)")
     parser.add_argument("--into", nargs=2, metavar=("FILE", "NAME"), help="or into a document, between <!-- NAME --> and <!-- end -->")
 

@@ -152,6 +152,7 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
   const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
   if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
   if (o.ahead > 0 && first_read(o) && begins_line(o, where)) fetch_ahead(o, where);
+  if (o.in_order) effect("reload", {});
   return v;
 }
 

@@ -85,6 +85,7 @@ struct Operand {
   int64_t ahead = 0;
   int64_t streams = 1;     ///< packed: so many panels of each tile, along the vector axis, each a row of its own through all tiles
   bool passes_by = false;  ///< ... whose rows a product takes from beyond the second cache, each once
+  bool in_order = false;   ///< the first of a fused group to read rows from memory: its loads stay in the order of the program
   int slides = -1;         ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
 

@@ -44,6 +44,23 @@ TEST_CASE("an input in memory that two nests of a tile read is fetched ahead by 
   CHECK(elements[0] == 1000 * rows);
 }
 
+TEST_CASE("the first nest to read rows from memory keeps its loads in order, and no other") {
+  const hw::Profile profile = hw::load_profile("zen4");
+  for (const auto& [rows, wanted] : {std::pair{40000, true}, {40, false}}) {
+    INFO(rows);
+    const rtile::Candidate c = softmax(rows, profile);
+    int in_order = 0;
+    for (const rtile::GroupPlan& g : c.program->groups)
+      for (size_t n = 0; n < g.nests.size(); ++n)
+        for (const rtile::Operand& o : g.nests[n].operands) {
+          in_order += o.in_order;
+          CHECK((!o.in_order || n == 0));
+        }
+    CHECK(in_order == (wanted ? 1 : 0));
+    CHECK((emit::emit_cpp(softmax_program(rows), c, profile).source.find("  reload();") != std::string::npos) == wanted);
+  }
+}
+
 TEST_CASE("beside results that are streamed, 16 KiB at least") {
   for (const auto& [width, rows_ahead] : {std::pair{1024, 4}, {2048, 2}}) {
     const auto program = ir::parse_program(R"({"op": "layernorm", "params": {"shape": [40000, )" + std::to_string(width) + "]}}");
