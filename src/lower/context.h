@@ -16,8 +16,8 @@ struct Location {
   int buffer = -1;
   std::vector<int64_t> strides;
   bool tile_local = false;
-  int64_t row = 0;      ///< > 0: rows of so many elements, each with room for whole vectors
-  bool single = false;  ///< ... one row, with room for a whole vector from each of its elements on
+  /// For whole vectors where parts of them are stored: at the ends of rows; of a single one, from each of its elements on.
+  enum class Room : uint8_t { none, ends, anywhere } room = Room::none;
 };
 
 /// An operand's address, in elements of its buffer:

@@ -89,39 +89,33 @@ class ProgramLowering {
           for (size_t k = 0; k < g.shared.size(); ++k)
             for (size_t d = 0; d < s.index.size(); ++d)
               if (s.index[d].is_affine() && s.index[d].coef(g.group.shared[k][n]) == 1) shape[d] = g.shared[k].hi;
-        const int64_t row = local && g.block_tasks == 0 ? whole_rows(g, s.tensor, shape) : 0;
-        if (row > 0) shape.back() = round_up(row, result_.lanes);
+        const Location::Room room = local && g.block_tasks == 0 ? room_for_vectors(g, s.tensor, shape) : Location::Room::none;
+        if (room != Location::Room::none) shape.back() = round_up(shape.back(), result_.lanes);
         const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
-        const bool single = row > 0 && span(shape, strides) == shape.back();  // its tiles' results overlap what the next tile stores
-        const int64_t elements = span(shape, strides) + (single ? result_.lanes : 0);
+        const int64_t elements = span(shape, strides) + (room == Location::Room::anywhere ? result_.lanes : 0);
         const int buffer = local && g.block_tasks > 0 ? of_warp(t.name, t.dtype, elements, warp_bytes)
                                                       : b_.workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
-        location_[s.tensor] = {buffer, strides, local, row, single};
+        location_[s.tensor] = {buffer, strides, local, room};
       });
   }
 
-  /// The length of the rows of a group's local tensor, if their last vectors may be stored whole: no index leaves its row, and room for
-  /// that does not take as much again. Loads wait for parts of vectors until they are in the first cache, and so for all that was stored
-  /// before them: no masked store is forwarded (softmaxes of 100 columns from memory on Zen 4, row by row: 7.0 ms, 4.0 so). 0: they may
-  /// not.
-  int64_t whole_rows(const GroupPlan& g, int tensor, const std::vector<int64_t>& shape) const {
-    if (shape.empty()) return 0;
+  /// Where vectors of a group's local tensor may be stored whole: no index leaves its row, and the room for that does not take as much
+  /// again. Loads wait for parts of vectors until they are in the first cache, and so for all that was stored before them: no masked store
+  /// is forwarded (softmaxes of 100 columns from memory on Zen 4, row by row: 7.0 ms, 4.0 so).
+  Location::Room room_for_vectors(const GroupPlan& g, int tensor, const std::vector<int64_t>& shape) const {
+    if (shape.empty()) return Location::Room::none;
     const int64_t row = shape.back();
-    if (row < result_.lanes / 2 && span(shape, rtile::row_major(shape)) > row) return 0;
-    bool inside = true;
-    const auto see = [&](const Nest& nest, const std::vector<ir::Index>& index) {
-      int64_t last = index.back().constant;
-      for (const ir::Index::Term& t : index.back().terms) last += std::max<int64_t>(0, t.coef) * (nest.axes[size_t(t.axis)].extent - 1);
-      inside &= index.back().is_affine() && last < row;
-    };
+    const bool single = span(shape, rtile::row_major(shape)) == row;
+    bool inside = single || row >= result_.lanes / 2;
     for (const Nest& nest : g.group.nests)
-      nest.for_each_statement([&](const rtile::Statement& s) {
-        if (s.tensor == tensor) see(nest, s.index);
-        ir::for_each_access(*s.value, [&](const ir::Access& a) {
-          if (a.tensor == tensor) see(nest, a.index);
-        });
+      nest.for_each_place([&](int t, const std::vector<ir::Index>& index, const ir::Access*) {
+        if (t != tensor) return;
+        int64_t last = index.back().constant;
+        for (const ir::Index::Term& term : index.back().terms)
+          last += std::max<int64_t>(0, term.coef) * (nest.axes[size_t(term.axis)].extent - 1);
+        inside &= index.back().is_affine() && last < row;
       });
-    return inside ? row : 0;
+    return !inside ? Location::Room::none : single ? Location::Room::anywhere : Location::Room::ends;
   }
 
   static std::string name(const Nest& n, int number) { return (n.has_reduction() ? "reduce" : "map") + std::to_string(number); }

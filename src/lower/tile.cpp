@@ -136,11 +136,11 @@ void Tile::store_first(const Statement& s, bool integer, const Address& to, cons
 
 bool Tile::ends_row(const Statement& s) const {
   const Location& at = c_.location.at(s.tensor);
-  if (at.row == 0 || !vector_code() || c_.plan.store_transpose_axis >= 0) return false;
+  if (at.room == Location::Room::none || !vector_code() || c_.plan.store_transpose_axis >= 0) return false;
   const ir::Index& i = s.index.back();
   if (i.coef(vec_) != 1 || i.terms.size() != 1 || i.constant != 0) return false;
   // the last vector of the axis; results that tiles finish together follow one another, and of a single row the next tile's come later
-  return vec_ != c_.plan.finish_axis || at.single || c_.plan.tile[size_t(vec_)].blocks == 1;
+  return vec_ != c_.plan.finish_axis || at.room == Location::Room::anywhere || c_.plan.tile[size_t(vec_)].blocks == 1;
 }
 
 bool Tile::stores_transposed(const Statement& s) const {

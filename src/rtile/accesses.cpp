@@ -39,7 +39,7 @@ double Accesses::points_inside(const NestFacts::OperandFacts& o) const {
   if (plan_.taps)
     for (const PaddedTaps& t : *plan_.taps)
       if (o.coef[size_t(t.output)] != 0 && o.coef[size_t(t.reduced)] != 0 && plan_.left_out(t) == NestPlan::LeftOut::points)
-        inside *= t.share(1) / t.share(plan_.tile[size_t(t.output)].size());
+        inside *= t.points_share(plan_.tile[size_t(t.output)].size());
   return inside;
 }
 
@@ -106,34 +106,33 @@ bool Accesses::by_step(size_t i) const {
   });
 }
 
+double Accesses::inside(const NestFacts::OperandFacts& o, const std::function<double(const std::vector<int64_t>&, double)>& of) const {
+  double all = 1;
+  for (size_t g = 0; g < o.guards.size(); ++g)
+    if (const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])]; checked(dim)) all *= of(dim, o.outside[g]);
+  return all;
+}
+
 double Accesses::border_share(size_t i) const {
-  const auto& o = facts_.operands[i];
-  double inside = 1;
-  for (size_t g = 0; g < o.guards.size(); ++g) {
-    const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
-    if (!checked(dim)) continue;
-    double blocks = 1;
-    for (size_t a = 0; a < n_; ++a)
-      if (dim[a] != 0 && !reduced(a)) blocks *= double(plan_.tile[a].blocks);
-    inside *= unrolled(dim) ? 1 - o.outside[g] : std::max(0.0, 1 - 2 / blocks);
-  }
-  return 1 - inside;
+  return 1 - inside(facts_.operands[i], [&](const std::vector<int64_t>& dim, double outside) {
+           if (unrolled(dim)) return 1 - outside;
+           double blocks = 1;
+           for (size_t a = 0; a < n_; ++a)
+             if (dim[a] != 0 && !reduced(a)) blocks *= double(plan_.tile[a].blocks);
+           return std::max(0.0, 1 - 2 / blocks);
+         });
 }
 
 double Accesses::in_body_inside(size_t i) const {
-  const auto& o = facts_.operands[i];
-  double inside = 1;
-  for (size_t g = 0; g < o.guards.size(); ++g) {
-    const std::vector<int64_t>& dim = o.dim_coef[size_t(o.guards[g])];
-    if (!checked(dim)) continue;
+  return inside(facts_.operands[i], [&](const std::vector<int64_t>& dim, double outside) {
+    if (!unrolled(dim)) return 0.0;
     double reach = 1, here = 1;  // of the dimension, by the nest and by a tile
     for (size_t a = 0; a < n_; ++a) {
       const double step = double(std::abs(dim[a])), extent = double(nest_.axes[a].extent);
       reach += step * (extent - 1), here += step * ((reduced(a) ? extent : double(plan_.tile[a].size())) - 1);
     }
-    inside *= unrolled(dim) ? std::max(0.0, 1 - o.outside[g] * reach / here) : 0;
-  }
-  return inside;
+    return std::max(0.0, 1 - outside * reach / here);
+  });
 }
 
 bool Accesses::checked(const std::vector<int64_t>& dim, bool by_lanes) const {

@@ -1,5 +1,7 @@
 // What one unrolled body of a plan reads and writes: distinct addresses, vectors in two lines, masks, bounds checks.
 #pragma once
+#include <functional>
+
 #include "rtile/tile_counts.h"
 
 namespace rgen::rtile {
@@ -60,6 +62,8 @@ class Accesses : public CountedPlan {
   /// Vectors in part are read whole (lower/context.h).
   bool reads_on(size_t i) const;
   bool checked(const std::vector<int64_t>& dim, bool by_lanes = true) const;
+  /// The product of `of` (coefficients of a dimension, its share outside) over the dimensions that are checked.
+  double inside(const NestFacts::OperandFacts& o, const std::function<double(const std::vector<int64_t>&, double)>& of) const;
   /// An unrolled body knows all steps along the dimension.
   bool unrolled(const std::vector<int64_t>& dim) const;
 };

@@ -46,6 +46,14 @@ struct Nest {
     for (const Statement& s : inner) f(s);
     for (const Statement& s : outer) f(s);
   }
+  /// f(tensor, index, read): of what each statement writes (read: nullptr), and of all that it reads.
+  template <class F>
+  void for_each_place(F&& f) const {
+    for_each_statement([&](const Statement& s) {
+      f(s.tensor, s.index, static_cast<const ir::Access*>(nullptr));
+      ir::for_each_access(*s.value, [&](const ir::Access& a) { f(a.tensor, a.index, &a); });
+    });
+  }
 };
 
 /// Tensors that the nest reads from memory or writes to it, each once: not what it makes for itself, in registers.

@@ -19,6 +19,8 @@ struct PaddedTaps {
   int64_t back(int64_t r) const;
   /// The share of steps that is left if equalised blocks of at most `size` places leave out what none of them reads inside.
   double share(int64_t size) const;
+  /// ... and of the points of their steps, the share that is left if each place leaves out what it reads outside.
+  double points_share(int64_t size) const { return share(1) / share(size); }
   /// Of the stretches of the dimension that blocks of so many steps and at most so many places reach, the share inside.
   double inside(int64_t steps, int64_t size) const;
 };

@@ -34,16 +34,13 @@ double tile_bytes(const ir::TensorProgram& program, const Nest& nest, const std:
   std::map<int, std::vector<bool>> walked;  // tensor → shared axes along which it is
   std::set<int> read;
   for (int t : tensors_in_memory(nest)) walked.try_emplace(t, axes.size(), false);
-  const auto see = [&](int tensor, const std::vector<ir::Index>& index) {
+  nest.for_each_place([&](int tensor, const std::vector<ir::Index>& index, const ir::Access* reads) {
+    if (reads) read.insert(tensor);
     const auto at = walked.find(tensor);
     if (at == walked.end()) return;
     for (size_t k = 0; k < axes.size(); ++k)
       for (const ir::Index& i : index)
         if (i.uses(axes[k])) at->second[k] = true;
-  };
-  nest.for_each_statement([&](const Statement& s) {
-    see(s.tensor, s.index);
-    ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index), read.insert(a.tensor); });
   });
   double sum = 0;
   for (const auto& [tensor, along] : walked) {
@@ -175,17 +172,15 @@ class FusedPlanner {
     g_.nests[n].for_each_statement([&](const Statement& s) { all[size_t(s.tensor)] = whole_rows(n, {s.tensor, s.index, {}}); });
     return all;
   }
-  /// Prefetchers lose a row whose lines are not asked for one after the other, and GCC moves loads: norms and softmaxes of rows in memory
-  /// take 0.87 to 1.01 of their time (200 columns 0.88, 1000 0.92; a layer norm of 300 by hand 0.81; Zen 4).
-  static void keep_order(const Ahead& x, NestPlan& p) {
-    for (size_t i = 0; i < p.operands.size(); ++i)
-      if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
-        p.operands.change(i, [](Operand& o) { o.in_order = true; });
-  }
-  void fetch_ahead(const Ahead& x, const Nest& nest, int axis, int64_t rows, NestPlan& p) const {
+  /// The nth nest's part of what is read ahead. The first that reads keeps its loads in order: GCC moves them, and prefetchers lose a row
+  /// whose lines are not asked for one after the other (norms and softmaxes of rows in memory take 0.87 to 1.01 of their time; a layer norm
+  /// of 300 columns by hand 0.81; Zen 4). The last fetches.
+  void read_in_time(const Ahead& x, size_t n, const Nest& nest, int axis, int64_t rows, NestPlan& p) const {
     for (size_t i = 0; i < p.operands.size(); ++i)
       if (p.operands[i].access.tensor == x.tensor && p.operands[i].placement == Placement::direct)
         p.operands.change(i, [&](Operand& o) {
+          o.in_order = n == x.first;
+          if (n != x.last) return;
           const int64_t row = stride_along(nest, o.access, axis),
                         soonest = (p.stream ? kBesideStreams : kBesideLines) / size_of(c_.program[x.tensor].dtype);
           o.ahead = round_up(std::max(rows * row, soonest), rows * row);
@@ -223,9 +218,7 @@ class FusedPlanner {
       for (const Operand& o : p.nests.back().operands)
         if (o.placement == Placement::box) return {};  // no padded copies inside a tile: their placement is per region
       for (const Ahead& x : ahead)
-        if (x.first == n) keep_order(x, p.nests.back());
-      for (const Ahead& x : ahead)
-        if (x.last == n) fetch_ahead(x, planned.nest, planned.kept.back(), p.shared.back().hi, p.nests.back());
+        if (x.first == n || x.last == n) read_in_time(x, n, planned.nest, planned.kept.back(), p.shared.back().hi, p.nests.back());
       for (int t : tensors_in_memory(planned.nest)) {
         touched[size_t(t)] = true;
         if (const int place = c.program[t].within; place >= 0) touched[size_t(place)] = true;
@@ -246,15 +239,10 @@ class FusedPlanner {
       bytes += tile_bytes(c.program, g_.nests[n], axes_[n], shared);
       for (int t : tensors_in_memory(g_.nests[n])) again.insert(t);
     }
-    for (size_t n = 0; n < g_.nests.size(); ++n) {
-      const auto see = [&](int tensor, const std::vector<ir::Index>& index) {
+    for (size_t n = 0; n < g_.nests.size(); ++n)
+      g_.nests[n].for_each_place([&](int tensor, const std::vector<ir::Index>& index, const ir::Access*) {
         if (std::any_of(index.begin(), index.end(), [&](const ir::Index& i) { return i.uses(axes_[n].back()); })) again.erase(tensor);
-      };
-      g_.nests[n].for_each_statement([&](const Statement& s) {
-        see(s.tensor, s.index);
-        ir::for_each_access(*s.value, [&](const ir::Access& a) { see(a.tensor, a.index); });
       });
-    }
     const int near = near_level(c.profile, bytes, kNearShare);
     for (int t : again) c.home[size_t(t)] = std::min(c.home[size_t(t)], near);
   }
@@ -293,10 +281,10 @@ class FusedPlanner {
   /// The estimate of a worker that runs the nests `rounds` times, one of `tiles` each time: memory works beside all of them.
   void add_up(GroupPlan& p, double rounds, double tiles) const {
     double waits_us = 0;  // for stores that the queue has no place for
+    const double of_line = std::min(1.0, c_.profile.vector_bits / 8.0 / double(c_.profile.levels[0].line_bytes));  // a vector
     for (size_t n = 0; n < p.nests.size(); ++n) {
       const hw::Estimate& e = p.nests[n].estimate;
-      const double whole = std::min(1.0, c_.profile.vector_bits / 8.0 / double(c_.profile.levels[0].line_bytes));  // lines a store
-      const double lines = lines_stored(n, tiles), queued = p.nests[n].stream ? kStreamed * whole : kStored;
+      const double lines = lines_stored(n, tiles), queued = p.nests[n].stream ? kStreamed * of_line : kStored;
       p.estimate += e;
       waits_us += e.stores_us * std::max(0.0, 1 - queued / std::max(1.0, lines));
     }

@@ -76,7 +76,7 @@ class RowsApart {
       more = false;
       bool same = true;
       for (size_t n = 0; n < nests_.size(); ++n)
-        for_each_place(nests_[n], [&](int tensor, const std::vector<ir::Index>& index, bool guarded) {
+        nests_[n].for_each_place([&](int tensor, const std::vector<ir::Index>& index, const ir::Access* read) {
           int& axis = axis_[n];
           if (const auto at = dimension_.find(tensor); at != dimension_.end()) {
             const int here = single_axis(index[size_t(at->second)]);
@@ -89,20 +89,13 @@ class RowsApart {
             if (!index[d].uses(axis)) continue;
             const auto [at, fresh] = dimension_.try_emplace(tensor, int(d));
             more |= fresh;
-            same &= !guarded && at->second == int(d) && single_axis(index[d]) == axis && program_[tensor].shape[d].value() == rows_;
+            same &= !(read && read->out_of_bounds) && at->second == int(d) && single_axis(index[d]) == axis &&
+                    program_[tensor].shape[d].value() == rows_;
           }
         });
       if (!same) return false;
     }
     return true;
-  }
-
-  template <class F>
-  static void for_each_place(const Nest& n, F&& f) {
-    n.for_each_statement([&](const Statement& s) {
-      f(s.tensor, s.index, false);
-      ir::for_each_access(*s.value, [&](const ir::Access& a) { f(a.tensor, a.index, a.out_of_bounds.has_value()); });
-    });
   }
 
   Rewritten divided(int64_t parts) const {

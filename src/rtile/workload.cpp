@@ -213,7 +213,7 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
       if (left_out == NestPlan::LeftOut::nowhere) continue;
       const double share = t.share(plan.tile[size_t(t.output)].size());
       c.axes[size_t(t.reduced)].trips *= share, c.steps *= share;
-      if (left_out == NestPlan::LeftOut::points) c.inside *= t.share(1) / share;
+      if (left_out == NestPlan::LeftOut::points) c.inside *= t.points_share(plan.tile[size_t(t.output)].size());
     }
   return c;
 }
