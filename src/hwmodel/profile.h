@@ -35,7 +35,10 @@ struct MemoryLevel {
   /// Of memory in pages as callers get them, at whose ends prefetchers stop: of one row, and of `kRows` by turns. Empty: as `read`.
   std::vector<SharedBandwidth> row, rows;
   static constexpr int kRows = 8;
-  double overlap = 0;                  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
+  double overlap = 0;  ///< 0: its transfer time hides fully behind the slowest resource; 1: it adds up
+  /// Of memory: ns that products wait for each line that is read by several rows of one page by turns, since prefetchers follow one walk a
+  /// page; from caches a core looks far enough ahead by itself. 0: for none.
+  double page_rows_ns = 0;
   double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;
   /// How much longer than at `read` bytes take that are read of so many rows by turns.

@@ -121,6 +121,10 @@ class Reader {
       *table = bandwidth(in[key], path + "/" + key);
     }
     out.overlap = value(in["overlap"]);
+    if (in.contains("page_rows")) {
+      if (!last) fail(path + "/page_rows", "only memory has the figure 'page_rows'");
+      out.page_rows_ns = nanoseconds(in["page_rows"]);
+    }
     return out;
   }
 

@@ -201,6 +201,8 @@ class Traffic : Walks {
     const auto& o = facts_.operands[i];
     const Stream& s = streams_[i];
     if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
+    if (const hw::MemoryLevel& from = c_.profile.levels.back(); memory && from.page_rows_ns > 0)
+      t.waits += bytes / from.line_bytes * from.page_rows_ns / from.latency_ns * rows_in_pages(i);
     if (memory && o.is_store) bytes *= 1 + slow_stores(o);
     const bool window = !o.is_store && plan_.operands[i].slides >= 0;
     const bool asked = window || passes_by(i) || next_rows_asked_for(i);  // for each line

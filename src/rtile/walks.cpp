@@ -219,6 +219,26 @@ double Walks::crowding(size_t i) const {
   return kWait * overfull(std::round(double(most) + others), l1);
 }
 
+double Walks::rows_in_pages(size_t i) const {
+  constexpr int64_t kNearest = 512, kFarthest = 2048;
+  constexpr double kMeasured = 0.75;  // of four rows, three are not the first
+  const auto& o = facts_.operands[i];
+  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner || plan_.operands[i].ahead > 0) return 0;
+  int64_t piece = o.element_bytes;  // of one row
+  for (size_t a = 0; a < n_; ++a) {
+    const int64_t step = std::abs(placed_coef(i)[a]) * o.element_bytes;
+    if (step < c_.profile.levels[0].line_bytes)
+      piece += step * ((reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : plan_.tile[a].size()) - 1);
+  }
+  const std::vector<int64_t> lines = body_lines(i, false);
+  int64_t rows = 0;
+  for (size_t l = 1; l < lines.size(); ++l) {
+    const int64_t gap = lines[l] - lines[l - 1];
+    if (gap >= kNearest && gap < kFarthest && 2 * piece <= gap) ++rows;
+  }
+  return double(rows) / double(lines.size()) / kMeasured;
+}
+
 bool Walks::goes_on(size_t i) const {
   const auto& coef = placed_coef(i);
   const auto near = [&](size_t a) { return std::abs(coef[a]) * facts_.operands[i].element_bytes <= kGapBytes; };

@@ -41,6 +41,13 @@ class Walks : public CountedPlan {
   /// line 1.3 to 3.5 times as long, of two lines 1.1 to 1.6, of four as long (13 MB of 32, beside other guests).
   double in_pieces(size_t operand) const;
 
+  /// The share of an operand's lines from memory that products wait for because several rows of a page are read by turns
+  /// (hw::MemoryLevel::page_rows_ns is what four rows wait): prefetchers follow one walk a page. Rows less than half a KiB apart are
+  /// covered by what comes beside a line, from 2 KiB on a page has few (4 rows, 192, 256, 384, 512, 640, 896, 1280, 1792 and 2560 bytes
+  /// apart, beside 16 multiply-adds a vector: 0.3, 0.5, 0.3, 3.6, 5.0, 4.8, 3.3, 2.2 and 1.6 ns a line longer than from near; 1, 2, 3 and 6
+  /// rows of 896: 0.6, 2.5, 4.3 and 5.5; Zen 3).
+  double rows_in_pages(size_t operand) const;
+
   /// Where the lines begin that one unrolled body reads along other axes than the contiguous one: bytes, ascending. Without the steps of
   /// its reduction: of a window that slides, one row is new.
   std::vector<int64_t> body_lines(size_t operand, bool steps = true) const;

@@ -523,3 +523,35 @@ TEST_CASE("rows by turns nearly a way apart crowd its sets") {
     CHECK(waits(s, 4) == 0);
   }
 }
+
+TEST_CASE("products wait for lines of several rows of a page, which no prefetcher follows") {
+  hw::Profile profile = hw::load_profile("zen3");
+  REQUIRE(profile.levels.back().page_rows_ns > 0);
+  const auto waits = [&](int64_t width, int64_t rows) {  // of 40 to 400 MB
+    const ir::TensorProgram program =
+        ir::parse_program(R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 400, "w": )" + std::to_string(width) +
+                          R"(, "ci": 256, "co": 2, "r": 3, "s": 3, "stride": 1, "pad": 0, "layout": "NCHW"}})");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    const auto axis = [&](const std::string& name) {
+      return size_t(std::find_if(nest.axes.begin(), nest.axes.end(), [&](const rtile::NestAxis& a) { return a.name == name; }) -
+                    nest.axes.begin());
+    };
+    REQUIRE(plan.vec == int(axis("q")));
+    plan.tile[axis("p")] = {nest.axes[axis("p")].extent, 1, rows};
+    plan.tile[axis("q")].hi = 1;
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const auto of = [&](double page_rows_ns) {
+      profile.levels.back().page_rows_ns = page_rows_ns;
+      const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+      return rtile::workload(nest, facts, plan, context).levels.back().waits;
+    };
+    return of(4) - of(0);
+  };
+  CHECK(waits(250, 1) == 0);
+  CHECK(waits(250, 2) > 0);
+  CHECK(waits(250, 4) > waits(250, 2));
+  CHECK(waits(1026, 4) == 0);  // each row in a page of its own
+  CHECK(waits(100, 4) == 0);   // what is fetched beside a line covers the next row
+}
