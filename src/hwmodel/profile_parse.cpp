@@ -115,16 +115,14 @@ class Reader {
     out.latency_ns = nanoseconds(in["latency"]);
     out.read = bandwidth(in["read"], path + "/read");
     out.write = bandwidth(in["write"], path + "/write");
-    for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}, {"row", &out.row}, {"rows", &out.rows}}) {
-      if (!in.contains(key)) continue;
-      if (!last) fail(path + "/" + key, std::string("only memory has the figure '") + key + "'");
-      *table = bandwidth(in[key], path + "/" + key);
-    }
+    const auto of_memory = [&](const std::string& key) {
+      if (in.contains(key) && !last) fail(path + "/" + key, "only memory has the figure '" + key + "'");
+      return in.contains(key);
+    };
+    for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}, {"row", &out.row}, {"rows", &out.rows}})
+      if (of_memory(key)) *table = bandwidth(in[key], path + "/" + key);
+    if (of_memory("page_rows")) out.page_rows_ns = nanoseconds(in["page_rows"]);
     out.overlap = value(in["overlap"]);
-    if (in.contains("page_rows")) {
-      if (!last) fail(path + "/page_rows", "only memory has the figure 'page_rows'");
-      out.page_rows_ns = nanoseconds(in["page_rows"]);
-    }
     return out;
   }
 

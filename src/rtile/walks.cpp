@@ -43,7 +43,7 @@ Stretch Walks::stretch(size_t i) const {
   std::vector<int64_t> covered(n_, 1);
   const size_t vec = size_t(plan_.vec);
   const bool sums = reduced(vec);  // rows of a tile by turns, so many vectors of each; loops over other reduced axes are around them
-  for (size_t a = 0; a < n_; ++a) covered[a] = sums && reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : within_tile(a);
+  for (size_t a = 0; a < n_; ++a) covered[a] = sums && reduced(a) ? in_body(a) : within_tile(a);
   // elements from the first to the last, those of them that are touched, a window's again at each of its places (steps of few lines are
   // followed as well as neighbours are), and those without what loops cover again
   double span = 1, touched = 1, distinctly = 1;
@@ -130,6 +130,17 @@ double Walks::column_bytes(size_t i) const {
   return lines * line;
 }
 
+int64_t Walks::in_body(size_t a) const { return reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : plan_.tile[a].size(); }
+
+int64_t Walks::piece_bytes(size_t i) const {
+  const int64_t element = facts_.operands[i].element_bytes;
+  int64_t piece = element;
+  for (size_t a = 0; a < n_; ++a)
+    if (const int64_t step = std::abs(placed_coef(i)[a]) * element; step < c_.profile.levels[0].line_bytes)
+      piece += step * (in_body(a) - 1);
+  return piece;
+}
+
 double Walks::in_pieces(size_t i) const {
   constexpr double kShort = 1024, kOfShort = 0.3, kNear = 0.6, kFar = 0.75;  // bytes; what pieces of one line take beside
   const auto& o = facts_.operands[i];
@@ -142,16 +153,15 @@ double Walks::in_pieces(size_t i) const {
   if (walked < 0) return 1;
   const double line = double(c_.profile.levels[0].line_bytes);
   const auto step = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes; };
-  double piece = o.element_bytes, row = o.element_bytes;
+  double row = o.element_bytes;
   bool by_turns = false;
   for (size_t a = 0; a < n_; ++a) {
-    const double size = double(reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : plan_.tile[a].size());
     if (step(a) < line)
-      piece += step(a) * (size - 1), row += step(a) * double(nest_.axes[a].extent - 1);
+      row += step(a) * double(nest_.axes[a].extent - 1);
     else
-      by_turns |= step(a) > 2 * line && size > 1;
+      by_turns |= step(a) > 2 * line && in_body(a) > 1;
   }
-  piece = std::max(line, piece);
+  const double piece = std::max(line, double(piece_bytes(i)));
   if (piece >= row) return 1;
   if (step(size_t(walked)) > 2 * line) {
     // a line's neighbour comes with it, and the results take as much
@@ -224,12 +234,7 @@ double Walks::rows_in_pages(size_t i) const {
   constexpr double kMeasured = 0.75;  // of four rows, three are not the first
   const auto& o = facts_.operands[i];
   if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner || plan_.operands[i].ahead > 0) return 0;
-  int64_t piece = o.element_bytes;  // of one row
-  for (size_t a = 0; a < n_; ++a) {
-    const int64_t step = std::abs(placed_coef(i)[a]) * o.element_bytes;
-    if (step < c_.profile.levels[0].line_bytes)
-      piece += step * ((reduced(a) ? axes_[a].unroll * plan_.tile[a].unit : plan_.tile[a].size()) - 1);
-  }
+  const int64_t piece = piece_bytes(i);
   const std::vector<int64_t> lines = body_lines(i, false);
   int64_t rows = 0;
   for (size_t l = 1; l < lines.size(); ++l) {

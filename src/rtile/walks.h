@@ -113,6 +113,9 @@ class Walks : public CountedPlan {
  private:
   /// What the nest touches of it ends where it begins the next time.
   bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
+  /// Elements of an axis in one unrolled body, and bytes of a row that it touches.
+  int64_t in_body(size_t a) const;
+  int64_t piece_bytes(size_t operand) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.
