@@ -105,6 +105,7 @@ struct TileParams {
   int part = -1;                  ///< TileVariant::part: the lanes
   int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
   Int sums_at = 0;                ///< ... from this element on
+  std::vector<Int> known = {};    ///< not negative wherever the tile is called
 };
 
 /// One copy of the register tile's code.
@@ -112,6 +113,7 @@ struct TileVariant {
   std::vector<int64_t> size;  ///< per axis: elements of the tile; of the vectorised output axis: vectors
   int tail = 0;               ///< lanes of the last vector (lanes: all)
   bool guarded = false;       ///< accesses may leave their tensors
+  bool sides = false;         ///< ... but only lanes of vectors, all of which may be read whole (NestPlan::masks_are_vectors)
   bool part = false;          ///< one vector, of which as many lanes as a variable says (NestPlan::peeled)
   bool at_end = false;        ///< parts of vectors may be the last of their tensors (reads_on)
   auto operator<=>(const TileVariant&) const = default;
@@ -128,6 +130,9 @@ std::string factors(const NestContext& context);
 
 /// Where a vector of the operand is needed in part, may a tile that is not at its end read all of it? (NestPlan::reads_on)
 bool reads_on(const NestContext& context, int operand);
+
+/// Is it read along the plan's vectors, lanes of which may be outside of it, by loads that may take whole vectors (TileVariant::sides)?
+bool masked_where_read(const NestContext& context, int operand);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

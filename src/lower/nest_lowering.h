@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,11 +96,20 @@ class NestLowering {
 
   /// Conditions under which no access of the tile leaves its tensor.
   Conditions interior(const TileVariant& v) const;
+  /// ... under which at most lanes of vectors do (TileVariant::sides): the rows are inside, also those whose steps are left out elsewhere,
+  /// and so are the buffers' elements that whole vectors read. None: there is no such copy of the tile, or it would be the guarded one.
+  std::optional<Conditions> sides(const TileVariant& v) const;
+  Conditions rows_inside(const TileVariant& v) const;
+  /// From the first to the last element that an index reaches.
+  std::pair<Int, Int> reach(const ir::Index& index, const TileVariant& v) const;
 
   void choose_end(const TileVariant& v);
 
   /// Not negative where whole vectors may be read of operands that need a part of the last one.
   Conditions room_behind(const TileVariant& v) const;
+  /// Of the operand's buffer: where the tile's last vector begins, after whole ones along a reduced vector axis; and its first.
+  Int last_vector(const Addressing& m, const TileVariant& v) const;
+  Int first_vector(const Addressing& m) const;
 
   void call(const TileVariant& v);
 };

@@ -63,10 +63,16 @@ void NestLowering::choose_guard(TileVariant v) {
     never |= most < 0;
     return least >= 0;
   });
-  const auto guarded = [&] {
+  const auto border = [&](bool sides) {
     TileVariant w = v;
-    w.guarded = true;
+    w.guarded = true, w.sides = sides;
     choose_end(w);
+  };
+  const auto guarded = [&] {
+    const std::optional<Conditions> at_sides = sides(v);
+    if (!at_sides) return border(false);
+    branch(
+        *at_sides, [&] { border(true); }, [&] { border(false); });
   };
   if (never) return guarded();
   if (inside.empty()) return choose_end(v);
@@ -110,27 +116,59 @@ bool NestLowering::left_out(const ir::Index& i, int64_t size) const {
   });
 }
 
+std::pair<Int, Int> NestLowering::reach(const ir::Index& index, const TileVariant& v) const {
+  Int lo(index.constant), hi(index.constant);
+  for (const ir::Index::Term& t : index.terms) {
+    const size_t x = size_t(t.axis);
+    Int base(0);
+    int64_t span = extent(t.axis) - 1;
+    if (is_output(t.axis)) {
+      if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
+      if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
+      span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
+    }
+    lo = lo + base * t.coef, hi = hi + base * t.coef;
+    (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
+  }
+  return {lo, hi};
+}
+
 NestLowering::Conditions NestLowering::interior(const TileVariant& v) const {
   Conditions all;
   for_each_guarded([&](const ir::Index& i, int64_t size) {
     if (left_out(i, size)) return;
-    Int lo(i.constant), hi(i.constant);
-    for (const ir::Index::Term& t : i.terms) {
-      const size_t x = size_t(t.axis);
-      Int base(0);
-      int64_t span = extent(t.axis) - 1;
-      if (is_output(t.axis)) {
-        if (params_.start[x] >= 0) base = Int::var(params_.start[x]);
-        if (c_.origin[x] >= 0) base = base + Int::var(c_.origin[x]);
-        span = (v.size[x] - 1) * tile(t.axis).unit + (t.axis == c_.plan.vec ? v.tail : tile(t.axis).unit) - 1;
-      }
-      lo = lo + base * t.coef, hi = hi + base * t.coef;
-      (t.coef > 0 ? hi : lo) = (t.coef > 0 ? hi : lo) + Int(span * t.coef);
-    }
-    all.push_back(lo);
-    all.push_back(Int(size - 1) - hi);
+    const auto [lo, hi] = reach(i, v);
+    all.push_back(lo), all.push_back(Int(size - 1) - hi);
   });
   return all;
+}
+
+NestLowering::Conditions NestLowering::rows_inside(const TileVariant& v) const {
+  Conditions all;
+  for_each_guarded([&](const ir::Index& i, int64_t size) {
+    if (i.uses(c_.plan.vec)) return;
+    const auto [lo, hi] = reach(i, v);
+    all.push_back(lo), all.push_back(Int(size - 1) - hi);
+  });
+  return all;
+}
+
+std::optional<NestLowering::Conditions> NestLowering::sides(const TileVariant& v) const {
+  const int vec = c_.plan.vec;
+  bool leaves = false;
+  for_each_guarded([&](const ir::Index& i, int64_t) { leaves |= i.uses(vec); });
+  if (!leaves || !is_output(vec) || c_.plan.lanes > 16) return {};
+  Conditions all = rows_inside(v);
+  if (c_.plan.masks_are_vectors())
+    for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
+      if (!masked_where_read(c_, int(i))) continue;
+      const Addressing& m = c_.addressing[i];
+      all.push_back(first_vector(m));
+      all.push_back(Int(b_.program.buffers[size_t(m.buffer)].elements - c_.plan.lanes) - last_vector(m, v));
+    }
+  const bool never = std::any_of(all.begin(), all.end(), [&](const Int& i) { return b_.range(i).second < 0; });
+  std::erase_if(all, [&](const Int& i) { return b_.range(i).first >= 0; });
+  return never || (all.empty() && !c_.plan.masks_are_vectors()) ? std::nullopt : std::optional(std::move(all));
 }
 
 void NestLowering::choose_end(const TileVariant& v) {
@@ -153,22 +191,41 @@ NestLowering::Conditions NestLowering::room_behind(const TileVariant& v) const {
   const int64_t lanes = c_.plan.lanes;
   if (is_output(vec) ? v.tail == lanes : extent(vec) % lanes == 0) return all;
   for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
-    if (!reads_on(c_, int(i))) continue;
+    if (!reads_on(c_, int(i)) || (v.sides && masked_where_read(c_, int(i)))) continue;
     const Addressing& m = c_.addressing[i];
-    Int last(m.constant);
-    for (int a = 0; a < n_; ++a) {
-      const size_t x = size_t(a);
-      if (is_output(a)) {
-        if (params_.start[x] >= 0) last = last + Int::var(params_.start[x], m.value[x]);
-        if (c_.origin[x] >= 0 && !m.tile_local) last = last + Int::var(c_.origin[x], m.value[x]);
-        last = last + Int(std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit);
-      } else {
-        last = last + Int(std::max<int64_t>(0, m.value[x]) * (a == vec ? extent(a) / lanes * lanes : extent(a) - 1));
-      }
-    }
-    all.push_back(Int(b_.program.buffers[size_t(m.buffer)].elements - lanes) - last);
+    all.push_back(Int(b_.program.buffers[size_t(m.buffer)].elements - lanes) - last_vector(m, v));
   }
   return all;
+}
+
+Int NestLowering::last_vector(const Addressing& m, const TileVariant& v) const {
+  const int64_t lanes = c_.plan.lanes;
+  Int last(m.constant);
+  for (int a = 0; a < n_; ++a) {
+    const size_t x = size_t(a);
+    if (is_output(a)) {
+      if (params_.start[x] >= 0) last = last + Int::var(params_.start[x], m.value[x]);
+      if (c_.origin[x] >= 0 && !m.tile_local) last = last + Int::var(c_.origin[x], m.value[x]);
+      last = last + Int(std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit);
+    } else {
+      last = last + Int(std::max<int64_t>(0, m.value[x]) * (a == c_.plan.vec ? extent(a) / lanes * lanes : extent(a) - 1));
+    }
+  }
+  return last;
+}
+
+Int NestLowering::first_vector(const Addressing& m) const {
+  Int first(m.constant);
+  for (int a = 0; a < n_; ++a) {
+    const size_t x = size_t(a);
+    if (is_output(a)) {
+      if (params_.start[x] >= 0) first = first + Int::var(params_.start[x], m.value[x]);
+      if (c_.origin[x] >= 0 && !m.tile_local) first = first + Int::var(c_.origin[x], m.value[x]);
+    } else {
+      first = first + Int(std::min<int64_t>(0, m.value[x]) * (extent(a) - 1));
+    }
+  }
+  return first;
 }
 
 void NestLowering::call(const TileVariant& v) {
@@ -183,9 +240,11 @@ void NestLowering::call(const TileVariant& v) {
         separator = "x";
       }
     if (v.part) tile_name << "_part";
-    if (v.guarded) tile_name << "_border";
+    if (v.guarded) tile_name << (v.sides ? "_sides" : "_border");
     if (v.at_end) tile_name << "_end";
-    it = tiles_.emplace(v, b_.proc(lower_tile(c_, params_, v, tile_name.str()))).first;
+    TileParams params = params_;
+    if (v.sides) params.known = rows_inside(v);
+    it = tiles_.emplace(v, b_.proc(lower_tile(c_, params, v, tile_name.str()))).first;
   }
   Call c{it->second, {}};
   for (int p : b_.program.procs[size_t(it->second)].params) c.args.push_back(Int::var(p));

@@ -98,7 +98,7 @@ class PaddedCopy {
         access_(c.plan.operands[size_t(operand)].access),
         tensor_(c.program[access_.tensor]),
         source_(c.location.at(access_.tensor)),
-        box_(rtile::box_layout(tensor_, access_.index, c.nest.full_extents())) {
+        box_(rtile::box_layout(tensor_, access_, c.nest.full_extents())) {
     if (source_.strides[run_] != inner_) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
     for (size_t d = 0; d < run_; ++d) rows_ *= box_.count[d];
     const int64_t tasks = c.plan.copies_alone ? 1 : std::max<int64_t>(1, c.plan.tasks());
@@ -126,7 +126,7 @@ class PaddedCopy {
   const ir::Tensor& tensor_;
   const Location& source_;
   const rtile::BoxLayout box_;
-  const std::vector<int64_t> shape_ = rtile::const_sizes(tensor_.shape);
+  const std::vector<int64_t>& shape_ = box_.shape;
   const bool flipped_ = operand_ == c_.plan.operand_a && c_.plan.copy_flips();
   const RowCopy::Elements element_{tensor_.dtype, flipped_ ? DType::u8 : tensor_.dtype, flipped_, access_.out_of_bounds.value_or(0)};
   size_t run_ = box_.run;  ///< of dimensions from here on, contiguous in the tensor, a row is made: all of the box's, or fewer

@@ -45,6 +45,7 @@ class Tile {
       before_ = before_ + Int::var(params.begin[a]);
       after_ = after_ + Int(c.nest.axes[a].extent) - Int::var(params.end[a]);
     }
+    known_ = params.known;
     scopes_.emplace_back();
     enumerate_points();
     slides_ = slides();

@@ -22,6 +22,15 @@ bool reads_on(const NestContext& c, int operand) {
   return m.inside[vec] == 1 && c.builder.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
 }
 
+bool masked_where_read(const NestContext& c, int operand) {
+  const Operand& o = c.plan.operands[size_t(operand)];
+  if (o.placement != Placement::direct || o.transposed || o.neighbours > 0 || !rtile::is_affine(o.access.index)) return false;
+  const Addressing& m = c.addressing[size_t(operand)];
+  if (m.inside[size_t(c.plan.vec)] != 1 || c.builder.program.buffers[size_t(m.buffer)].kind != Buffer::Kind::input) return false;
+  const std::vector<int> guards = rtile::guarded_dims(c.program, o.access, c.nest.full_extents());
+  return std::any_of(guards.begin(), guards.end(), [&](int d) { return o.access.index[size_t(d)].uses(c.plan.vec); });
+}
+
 Int Tile::start(int a, bool tile_local) const {
   Int i(0);
   if (params_.start[size_t(a)] >= 0) i = Int::var(params_.start[size_t(a)]);
@@ -277,6 +286,7 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
     const int64_t extent = tensor.shape[size_t(d)].value();
     const Int at = affine(i);
     const int64_t c = vector_code() ? i.coef(vec_) : 0;
+    if (c == 0 && v_.sides) continue;  // rows inside
     if (c == 0) {
       conditions.push_back(at);
       conditions.push_back(Int(extent - 1) - at);
@@ -297,6 +307,10 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
   Op load = unguarded(operand);
   if (lane_range) {
     const Int hi = lanes() == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes()));
+    if (v_.sides && c_.plan.masks_are_vectors() && masked_where_read(c_, operand)) {
+      const Value whole = pure((integer ? "vi_load_" : "vf_load_") + lower_case(tensor.dtype), integer, {where}, tensor.name);
+      return pure(integer ? "vi_within" : "vf_within", integer, {whole.arg, lane_range->first, hi, *a.out_of_bounds}, "x");
+    }
     load = {(integer ? "vi_" : "vf_") + std::string(stride == 1 ? "load_" : "gather_") + lower_case(tensor.dtype) + "_range",
             -1,
             false,

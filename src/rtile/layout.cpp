@@ -49,22 +49,31 @@ int64_t padded_row(int64_t elements, DType dtype) {
   const int64_t line = 64 / size_of(dtype), row = round_up(elements, line);
   return row % (8 * line) == 0 ? row + line : row;
 }
-BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents) {
-  const std::vector<int64_t> shape = const_sizes(tensor.shape), source = const_sizes(tensor.strides);
-  const size_t rank = shape.size();
+BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents) {
+  const std::vector<int64_t> source = const_sizes(tensor.strides);
+  const size_t rank = source.size();
   BoxLayout b;
-  b.lo.resize(rank), b.count.resize(rank), b.strides.resize(rank);
-  for (size_t d = 0; d < rank; ++d) {
-    const auto [first, last] = ir::bounds(index[d], extents);
-    b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, shape[d]) - b.lo[d];
+  b.shape = const_sizes(tensor.shape), b.lo.resize(rank), b.count.resize(rank), b.strides.resize(rank);
+  for (size_t d = rank; d-- > 0;) {
+    const auto [first, last] = ir::bounds(access.index[d], extents);
+    for (size_t o = d; o-- > 0 && last >= b.shape[d] && !access.out_of_bounds;) {
+      const ir::Index& outer = access.index[o];
+      if (!outer.is_affine() || !outer.terms.empty() || outer.constant != 0 || source[o] != source[d] * b.shape[d]) break;
+      b.shape[d] *= b.shape[o], b.shape[o] = 1;
+    }
+    b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, b.shape[d]) - b.lo[d];
   }
-  // trailing dimensions that lie one after the other in memory are copied as one run
+  // trailing dimensions that lie one after the other in memory are copied as one run, but for many rows that would share a set or two
+  constexpr int64_t kRows = 16;
+  const auto share_sets = [&](int64_t stride, int64_t rows) { return rows > kRows && stride * size_of(tensor.dtype) % 2048 == 0; };
   b.run = rank - 1;
-  while (b.run > 0 && b.count[b.run] == shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * shape[b.run])
-    b.inner *= shape[b.run--];
+  while (b.run > 0 && b.count[b.run] == b.shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * b.shape[b.run] &&
+         !share_sets(b.inner * b.shape[b.run], b.shape[b.run - 1]))
+    b.inner *= b.shape[b.run--];
   for (size_t d = rank; d-- > 0;) {
     b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];
-    if (d + 1 == b.run && d < rank) b.strides[d] = padded_row(b.inner * b.count[b.run], tensor.dtype);
+    if (d + 1 == b.run) b.strides[d] = padded_row(b.inner * b.count[b.run], tensor.dtype);
+    if (d + 1 < b.run && share_sets(b.strides[d], b.count[d])) b.strides[d] += 64 / size_of(tensor.dtype);
   }
   b.elements = b.run == 0 ? b.inner * b.count[0] : b.strides[0] * b.count[0];
   return b;

@@ -23,6 +23,7 @@ std::vector<int> guarded_dims(const ir::TensorProgram& program, const ir::Access
 int64_t padded_row(int64_t elements, DType dtype);
 /// The layout of a padded copy of a tensor: every place that an access can reach, in rows whose distance is no power of two.
 struct BoxLayout {
+  std::vector<int64_t> shape;  ///< the tensor's; dimensions that the index of a later one walks through (a fused axis) are part of that one
   std::vector<int64_t> lo, count;  ///< per dimension: first index, number of them
   std::vector<int64_t> strides;    ///< elements
   size_t run = 0;                  ///< dimensions from here on are one contiguous run in the tensor
@@ -30,7 +31,7 @@ struct BoxLayout {
   int64_t elements = 0;
 };
 /// Pre: the index is affine, and the tensor's innermost stride is 1.
-BoxLayout box_layout(const ir::Tensor& tensor, const std::vector<ir::Index>& index, const std::vector<int64_t>& extents);
+BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents);
 
 /// Row-major strides of a shape; with dimension `innermost` behind all others.
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape);

@@ -169,9 +169,9 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
       x.outside.push_back(double(before + behind) / double(hi + 1 - lo));
     }
     if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1) {
-      const BoxLayout box = box_layout(tensor, o.access.index, nest.full_extents());
+      const BoxLayout box = box_layout(tensor, o.access, nest.full_extents());
       x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
-      x.box_row = box.inner * box.count[box.run], x.box_rows = 1;
+      x.box_row = box.inner * box.count[box.run], x.box_rows = 1, x.box_shape = box.shape;
       for (size_t d = 0; d < box.run; ++d) x.box_rows *= box.count[d];
       x.box_spread = double(box.elements) * x.element_bytes / tensor_bytes(tensor);
     }

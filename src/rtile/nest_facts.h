@@ -18,6 +18,7 @@ struct NestFacts {
     int64_t constant = 0;                        ///< ... and what is added to them
     std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
     int64_t box_rows = 0, box_row = 0;           ///< ... which has so many rows, of so many elements
+    std::vector<int64_t> box_shape;              ///< BoxLayout::shape
     double box_spread = 1;                       ///< ... and takes so many times the tensor's place: borders, and what lies between rows
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
     struct Walk {

@@ -119,16 +119,16 @@ bool Planner::any_guard(const NestPlan& p) const {
 
 bool Planner::can_box(size_t i) const {
   const auto& o = facts_.operands[i];
-  if (!o.affine || o.shape.empty() || o.coef.empty()) return false;
+  if (o.box_coef.empty() || o.coef.empty()) return false;
   if (c_.home[size_t(o.tensor)] < 0) return false;  // a tile buffer of a fused group
-  // a fused axis walks several dimensions through one: no box describes that
-  for (size_t d = 0; d < o.shape.size(); ++d) {
+  // a fused axis walks several dimensions through one: a box describes that only where they are contiguous, and no other axis walks them
+  for (size_t d = 0; d < o.box_shape.size(); ++d) {
     if (std::find(o.guards.begin(), o.guards.end(), int(d)) != o.guards.end()) continue;
     int64_t span = 1;
     for (int a = 0; a < n_; ++a) span += std::abs(o.dim_coef[d][size_t(a)]) * (extent(a) - 1);
-    if (span > o.shape[d]) return false;
+    if (span > o.box_shape[d]) return false;
   }
-  return const_sizes(c_.program[o.tensor].strides).back() == 1;
+  return true;
 }
 
 void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
@@ -191,8 +191,11 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
 
 bool Planner::collides(size_t i) const {
   const auto& o = facts_.operands[i];
-  for (int a = 0; a < n_; ++a)
-    if (!reduced(a) && o.coef[size_t(a)] != 0 && (o.coef[size_t(a)] * o.element_bytes) % 1024 == 0) return true;
+  constexpr int64_t kReduced = 16;  // rows of which most wait for each other (Walks::rows_in_sets)
+  for (int a = 0; a < n_; ++a) {
+    const int64_t stride = o.coef[size_t(a)] * o.element_bytes;
+    if (stride != 0 && (reduced(a) ? stride % 2048 == 0 && extent(a) > kReduced : stride % 1024 == 0)) return true;
+  }
   return false;
 }
 

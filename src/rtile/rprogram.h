@@ -227,10 +227,12 @@ struct NestPlan {
     points,  ///< the taps are written out, each without the points that read outside
   };
   LeftOut left_out(const PaddedTaps& t) const;
+  /// Vectors of fewer than 512 bits: loads take no masks of other kinds, or none at all.
+  bool masks_are_vectors() const { return lanes > 1 && lanes <= 8; }
   /// Where masks are vectors, those that are needed in part are read whole but at the ends of their tensors: masked loads take half as long
   /// again of lines that are not in the first cache (Zen 3), and the tile's copy for the end costs nothing. In rows of many vectors those
   /// in part are too few.
-  bool reads_on() const { return lanes > 1 && lanes <= 8 && tile[size_t(vec)].units() <= 16; }
+  bool reads_on() const { return masks_are_vectors() && tile[size_t(vec)].units() <= 16; }
   /// The taps of a reduced axis, if steps of it are left out; else nullptr.
   const PaddedTaps* taps_along(int axis) const;
 };

@@ -229,6 +229,44 @@ double Walks::crowding(size_t i) const {
   return kWait * overfull(std::round(double(most) + others), l1);
 }
 
+double Walks::rows_in_sets(size_t i) const {
+  constexpr double kOneSet = 0.6, kTwoSets = 0.2, kFollowed = 0.02;
+  const auto& o = facts_.operands[i];
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner || l1.ways <= 0) return 0;
+  double waits = 0;
+  for (size_t a = 0; a < n_; ++a) {
+    const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
+    if (!reduced(a) || stride < l1.line_bytes) continue;
+    const double places = sets(stride, l1), in_set = double(within_tile(a)) / places;
+    const double each = places > 2 ? 0 : axes_[a].unroll == 1 ? kFollowed / (places * places) : places == 2 ? kTwoSets : kOneSet;
+    waits = std::max(waits, each * std::max(0.0, 1 - 2 * double(l1.ways) / in_set));
+  }
+  return waits;
+}
+
+double Walks::lines_alone(size_t i) const {
+  constexpr double kOfLatency = 0.63, kWindow = 140, kInstructions = 1.65;  // instructions under way; for each product
+  const auto& o = facts_.operands[i];
+  const double line = double(c_.profile.levels[0].line_bytes);
+  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner) return 0;
+  const auto step = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes; };
+  double products = counts_.points;  // of a body
+  int walked = -1;
+  for (int a : plan_.reduce_order) {
+    products *= double(axes_[size_t(a)].unroll);
+    if (step(size_t(a)) > 0 && axes_[size_t(a)].trips > 1) walked = a;
+  }
+  if (walked < 0 || step(size_t(walked)) <= 2 * line) return 0;
+  for (size_t l = plan_.loops.size(); l-- > 0;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (reduced(a) || step(a) == 0 || covered_by(l) <= plan_.loops[l].step * step_unit(a)) continue;
+    const double lines = double(piece_bytes(i)) / line + 0.5;
+    return step(a) <= 2 * line ? 0 : kOfLatency * std::min(1.0, kInstructions * products / lines / kWindow);
+  }
+  return 0;
+}
+
 double Walks::rows_in_pages(size_t i) const {
   constexpr int64_t kNearest = 512, kFarthest = 2048;
   constexpr double kMeasured = 0.75;  // of four rows, three are not the first

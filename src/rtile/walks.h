@@ -70,6 +70,16 @@ class Walks : public CountedPlan {
   /// 12320 bytes apart, by 4 rows 1.8 us, by 8 rows 2.8, of 78 × 8 × 40 1.7 (Zen 4).
   double crowding(size_t operand) const;
 
+  /// What products wait for each line that the second cache brings of rows that their reduction walks and that share one or two sets of the
+  /// first one, in that cache's latencies: lines under way push each other out, and nothing that was fetched ahead stays. 64 rows of 16
+  /// floats, 12 multiply-adds of 8 lanes each, rows 4096, 2048, 1024 and 4160 bytes apart: 3.7, 2.5, 2.1 and 2.1 ns a row; 16, 32 and 128
+  /// of 4096 bytes 2.6, 2.8 and 3.7; one row an iteration, which prefetchers follow, 2.55 (Zen 3; a latency of 3.6 ns).
+  double rows_in_sets(size_t operand) const;
+  /// ... that the last cache brings of rows a tile away from those of the tile before, in that cache's latencies: of two lines for each
+  /// 108 multiply-adds, most of the latency is over before a core's registers are all taken by what waits for them (36 planes of 86 × 68,
+  /// 3 × 3, tiles of 16 columns along the rows 2.17 ms, down the columns 2.50, either from the second cache 2.16; Zen 3).
+  double lines_alone(size_t operand) const;
+
   /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
   /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
   /// and together where they are neighbours that soon are complete. Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7

@@ -282,6 +282,35 @@ TEST_CASE("vectors that are needed in part, read whole but at the end of their t
   }
 }
 
+TEST_CASE("rows inside of their images, ends of vectors outside; and images whose rows share sets") {
+  std::vector<test::ProgramPtr> programs;
+  const auto conv = [&](const char* dtype, const std::string& image, const char* more) {
+    add_preset(programs, "conv2d", dtype, "\"n\": 2, " + image + ", \"layout\": \"NCHW\", " + more);
+  };
+  for (const char* dtype : {"f32", "bf16"}) {
+    conv(dtype, R"("h": 9, "w": 16)", R"("ci": 3, "co": 7, "r": 3, "s": 3, "stride": 1, "pad": 1)");
+    conv(dtype, R"("h": 12, "w": 21)", R"("ci": 5, "co": 6, "r": 5, "s": 5, "stride": [2, 1], "pad": 2)");
+    conv(dtype, R"("h": 11, "w": 37)", R"("ci": 6, "co": 6, "groups": 6, "r": 3, "s": 3, "stride": 1, "pad": 1)");
+    conv(dtype, R"("h": 7, "w": 25)", R"("ci": 4, "co": 3, "r": 1, "s": 7, "stride": 1, "pad": [0, 3])");
+    conv(dtype, R"("h": 32, "w": 32)", R"("ci": 40, "co": 6, "r": 1, "s": 1, "stride": 1, "pad": 0)");
+    conv(dtype, R"("h": 1, "w": 1024)", R"("ci": 33, "co": 5, "r": 1, "s": 1, "stride": 1, "pad": 0)");
+    add_preset(programs, "maxpool", dtype, R"("n": 2, "h": 9, "w": 19, "c": 5, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NCHW")");
+  }
+  const std::vector<Problem> images = test::make_problems(programs);
+  for (const char* name : {"haswell_avx2", "zen4"}) {
+    const hw::Profile profile = hw::load_profile(name);
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    int threads = 1;
+    for (const Problem& p : images)
+      for (const char* text : {"X padded copy", ""}) add_plans(batch, p, profile, threads = threads % 3 + 1, text, text);
+    CHECK(batch.mentioning("_sides(") >= 10);
+    CHECK((batch.mentioning("f_within(") >= 10) == (profile.vector_bits == 256));
+    CHECK(batch.mentioning("X_padded") + batch.mentioning("pad_X") >= 6);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("reductions in parts, where threads outnumber results") {
   const hw::Profile profile = hw::load_profile("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -179,6 +179,32 @@ TEST_CASE("inside of a branch over a tap, nothing asks again whether its row is 
   CHECK(code.find("_range(X") == std::string::npos);  // whole vectors of channels, or nothing
 }
 
+TEST_CASE("where only the ends of vectors leave an image, its rows are not asked for, and vectors are read whole") {
+  const std::string spec = R"--({"inputs": {"X": {"shape": [40, 30, 16]}, "W": {"shape": [6, 40, 3, 3], "constant": true}},
+        "compute": ["Y[o:6, p:30, q:16] = sum(c:40, r:3, s:3 | X[c, p + r - 1, q + s - 1 ? 0] * W[o, c, r, s])"], "outputs": ["Y"]})--";
+  for (const char* name : {"zen3", "zen4"}) {
+    CAPTURE(name);
+    const hw::Profile profile = hw::load_profile(name);
+    const ir::TensorProgram program = ir::parse_program(spec);
+    bool found = false;
+    for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 1, .top_k = 60})) {
+      const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+      const rtile::NestPlan& plan = c.program->groups[0].nests[0];
+      if (!plan.guarded || nest.axes[size_t(plan.vec)].name != "q") continue;
+      const std::string code = emit::emit_cpp(program, c, profile).source;
+      const size_t begin = code.find("_sides(");
+      REQUIRE(begin != std::string::npos);
+      const std::string tile = code.substr(begin, code.find("\n}", begin) - begin);
+      CHECK(tile.find("if (") == std::string::npos);
+      CHECK((tile.find("vf_within(") != std::string::npos) == (profile.vector_bits == 256));
+      CHECK((tile.find("_range(") == std::string::npos) == (profile.vector_bits == 256));
+      found = true;
+      break;
+    }
+    CHECK(found);
+  }
+}
+
 TEST_CASE("a padded copy takes the place of its borders and of what lies between rows") {
   const ir::TensorProgram program = ir::parse_program(
       R"--({"inputs": {"X": {"shape": [5, 7, 7]}, "W": {"shape": [5, 3, 3], "constant": true}},
@@ -187,6 +213,63 @@ TEST_CASE("a padded copy takes the place of its borders and of what lies between
   const rtile::NestFacts facts = rtile::nest_facts(program, nest);
   REQUIRE(program[facts.operands[0].tensor].name == "X");
   CHECK(facts.operands[0].box_spread == doctest::Approx(9.0 * 16 / (7 * 7)));  // rows of 9 floats, a line apart
+}
+
+TEST_CASE("rows of a reduction that share sets of the first cache are waited for, and copied apart") {
+  const hw::Profile profile = hw::load_profile("zen3");
+  const auto planned = [&](int64_t h, int64_t w, int64_t channels) {
+    const ir::TensorProgram program = ir::parse_program(
+        R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": )" + std::to_string(h) + R"(, "w": )" + std::to_string(w) +
+        R"(, "ci": )" + std::to_string(channels) + R"(, "co": 96, "r": 1, "s": 1, "stride": 1, "pad": 0, "layout": "NCHW"}})");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const bool copied = plan.operands[0].placement == rtile::Placement::box;
+    if (copied) {  // rows are whole lines, and no two of eight lines apart are in one set
+      const auto reduced = std::find_if(nest.axes.begin(), nest.axes.end(), [](const rtile::NestAxis& a) { return a.reduced; });
+      CHECK(facts.operands[0].box_coef[size_t(reduced - nest.axes.begin())] % 512 == 16);
+      CHECK(facts.operands[0].box_row == h * w);  // an axis over all of the image walks through its rows
+    }
+    plan.operands.change(0, [](rtile::Operand& o) { o.placement = rtile::Placement::direct; });
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    return std::pair{copied, rtile::workload(nest, facts, plan, context).levels[1].waits};
+  };
+  for (const auto& [h, w] : {std::pair{32, 32}, {1, 1024}, {64, 64}}) {
+    CHECK(planned(h, w, 64).first);
+    CHECK(planned(h, w, 64).second > planned(h, w, 32).second);
+  }
+  for (const auto& [h, w] : {std::pair{31, 33}, {1, 1040}, {16, 16}}) {
+    CHECK_FALSE(planned(h, w, 64).first);
+    CHECK(planned(h, w, 64).second == 0);
+  }
+}
+
+TEST_CASE("products wait for what the last cache brings down the columns of an image, not along its rows") {
+  const hw::Profile profile = hw::load_profile("zen3");
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 86, "w": 68, "ci": 36, "co": 50, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NCHW"}})");
+  for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 1, .top_k = 60})) {
+    const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const auto axis = [&](const std::string& name) {
+      return int(std::find_if(nest.axes.begin(), nest.axes.end(), [&](const rtile::NestAxis& a) { return a.name == name; }) -
+                 nest.axes.begin());
+    };
+    const int p = axis("p"), q = axis("q"), co = axis("co");
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    if (!plan.guarded || plan.vec != q || plan.chunked()) continue;
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    const auto waits = [&](std::vector<int> order) {
+      plan.loops.clear();
+      for (const int a : order) plan.loops.push_back({a, 1});
+      return rtile::workload(nest, facts, plan, context).levels[2].waits;
+    };
+    CHECK(waits({co, q, p}) > 0);
+    CHECK(waits({co, p, q}) == 0);
+    return;
+  }
+  FAIL("no plan along the rows");
 }
 
 TEST_CASE("matrices in memory are read from end to end of a few rows") {

@@ -23,6 +23,16 @@ INLINE __m256i lane_mask(int lo, int hi) {
   return (__m256i)m;
 }
 
+//@ vf_within
+INLINE vf vf_within(vf v, int lo, int hi, float fill) {
+  const vi m = (vi)lane_mask(lo, hi);
+  return __builtin_constant_p(fill) && fill == 0 && !__builtin_signbit(fill) ? (vf)((vi)v & m) : vf_select(m, v, vf_set(fill));
+}
+//@ vi_within
+INLINE vi vi_within(vi v, int lo, int hi, int32_t fill) {
+  const vi m = (vi)lane_mask(lo, hi);
+  return __builtin_constant_p(fill) && fill == 0 ? v & m : vi_select(m, v, vi_set(fill));
+}
 //@ vf_load_f32
 INLINE vf vf_load_f32(const float* p) { return (vf)_mm256_loadu_ps(p); }
 //@ vf_load_f32_n

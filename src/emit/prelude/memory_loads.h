@@ -32,6 +32,11 @@ INLINE vi lanes_in(int lo, int hi) { return (vi)(vi_iota() >= vi_set(lo)) & (vi)
 INLINE vf vf_first(vf v, int n) { return (vf)((vi)v & lanes_in(0, n)); }
 //@ vi_first
 INLINE vi vi_first(vi v, int n) { return v & lanes_in(0, n); }
+//@ vf_within
+/// Lanes lo <= i < hi of v, `fill` in the others.
+INLINE vf vf_within(vf v, int lo, int hi, float fill) { return vf_select(lanes_in(lo, hi), v, vf_set(fill)); }
+//@ vi_within
+INLINE vi vi_within(vi v, int lo, int hi, int32_t fill) { return vi_select(lanes_in(lo, hi), v, vi_set(fill)); }
 //@ clamp_lanes
 INLINE int clamp_lanes(int n) { return n < 0 ? 0 : n > kLanes ? kLanes : n; }
 //@ read_lanes

@@ -113,6 +113,30 @@ BY_TYPE(vi, S16, s16)
 BY_TYPE(vi, S8, s8)
 BY_TYPE(vi, U8, u8)
 
+/// Lanes of a vector in a register, and what stands for the others.
+void check_within() {
+  vf f;
+  vi v;
+  for (int i = 0; i < kLanes; ++i) f[i] = 0.5f - static_cast<float>(i), v[i] = 7 - i;
+  for (int lo = -3; lo <= kLanes + 2; ++lo)
+    for (int hi = -2; hi <= kLanes + 3; ++hi) {
+      const vf some = vf_within(f, opaque(lo), opaque(hi), 0), rest = vf_within(f, opaque(lo), opaque(hi), -1.5f);
+      const vi number = vi_within(v, opaque(lo), opaque(hi), 0), other = vi_within(v, opaque(lo), opaque(hi), 42);
+      for (int i = 0; i < kLanes; ++i) {
+        const bool in = lo <= i && i < hi;
+        check(same(some[i], in ? f[i] : 0.f) && same(rest[i], in ? f[i] : -1.5f), "floats within [%d, %d): lane %d", lo, hi, i);
+        check(number[i] == (in ? v[i] : 0) && other[i] == (in ? v[i] : 42), "numbers within [%d, %d): lane %d", lo, hi, i);
+      }
+    }
+  for_each_constant<kLanes>([&](auto n) {
+    constexpr int to = decltype(n)::value;
+    const vf none = vf_within(f, to, kLanes, 0), fill = vf_within(f, 0, to, 9);
+    for (int i = 0; i < kLanes; ++i) check(same(none[i], i < to ? 0.f : f[i]) && same(fill[i], i < to ? f[i] : 9.f), "constant: lane %d", i);
+  });
+  f[0] = NAN;
+  check(same(vf_within(f, 1, kLanes, 0)[0], 0.f), "what is outside does not count");
+}
+
 /// Strides whose byte offsets need more than 32 bits.
 void check_far_gather() {
   constexpr int64_t stride = (int64_t{1} << 28) + 3;
@@ -163,6 +187,7 @@ int main() {
   CHECK_LOADS(vi, S8)
   CHECK_LOADS(vi, U8)
   check_far_gather();
+  check_within();
   check_conditional(memory, random);
   return checks_result();
 }
