@@ -100,9 +100,10 @@ class Walks : public CountedPlan {
   /// `touched`: bytes of all operands, at every depth of the loops.
   double displacing_stores(const NestFacts::OperandFacts& o, std::span<const double> touched) const;
 
-  /// Results that are stored lane by lane into rows that share sets of the first-level cache, more than it has ways for: each finds its
-  /// line gone again, and two of them are waited for at once (a 6 × 6 convolution to 32 planes of 100 KiB, 25 ways apart, 16 lanes a tile:
-  /// 4.2 ms, transposed 2.8; Zen 3). 0: none.
+  /// Results that are stored lane by lane into rows that share sets of the first-level cache, more than it has ways for beside two lines of
+  /// what the next tile reads: each finds its line gone again, and two of them are waited for at once (a 6 × 6 convolution to 32 planes of
+  /// 100 KiB, 25 ways apart, 16 lanes a tile: 4.2 ms, transposed 2.8; 3 × 3 by steps of two to 32 planes of 60 KiB, 15 ways apart, 8 lanes
+  /// a tile 2.59, transposed 2.27; Zen 3). 0: none.
   double evicted_stores(const NestFacts::OperandFacts& o) const;
 
   /// How much longer lines take that are streamed to rows by turns: to k of them k times as long, up to 8 (a map of 4096 × 3072 on Zen 4:

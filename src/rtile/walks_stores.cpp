@@ -105,13 +105,13 @@ double Walks::overfull(double lines, const hw::MemoryLevel& level) {
 }
 
 double Walks::evicted_stores(const NestFacts::OperandFacts& o) const {
-  constexpr double kAtOnce = 2;
+  constexpr double kAtOnce = 2, kOthers = 2;
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   const int64_t stride = std::abs(o.coef[size_t(plan_.vec)]) * o.element_bytes;
   if (l1.ways <= 0 || plan_.lanes == 1 || plan_.store_transpose_axis >= 0 || (o.inner && nest_.has_reduction()) || stride < l1.line_bytes)
     return 0;
   const double rows = double(plan_.tile[size_t(plan_.vec)].size()) / sets(stride, l1);
-  return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * overfull(rows, l1) / kAtOnce;
+  return counts_.points * counts_.calls / counts_.chunks * plan_.lanes * overfull(rows + kOthers, l1) / kAtOnce;
 }
 
 double Walks::unfollowed_store() const {
