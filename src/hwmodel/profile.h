@@ -39,6 +39,7 @@ struct MemoryLevel {
   /// Of memory: ns that products wait for each line that is read by several rows of one page by turns, since prefetchers follow one walk a
   /// page; from caches a core looks far enough ahead by itself. 0: for none.
   double page_rows_ns = 0;
+  bool prefetched = false;             ///< of the first level: prefetches for the second one bring lines into it, too
   double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;
   /// How much longer than at `read` bytes take that are read of so many rows by turns.

@@ -121,6 +121,8 @@ class Reader {
     };
     for (auto [key, table] : {std::pair{"stream", &out.stream}, {"copy", &out.copy}, {"row", &out.row}, {"rows", &out.rows}})
       if (of_memory(key)) *table = bandwidth(in[key], path + "/" + key);
+    if (in.contains("prefetched") && i > 0) fail(path + "/prefetched", "only the first level has the word 'prefetched'");
+    out.prefetched = in.value("prefetched", false);
     if (of_memory("page_rows")) out.page_rows_ns = nanoseconds(in["page_rows"]);
     out.overlap = value(in["overlap"]);
     return out;

@@ -1,5 +1,6 @@
 // What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "rtile/layout.h"
@@ -208,7 +209,20 @@ int Planner::passes_by(const NestPlan& p, size_t operand) const {
     if (o.coef[size_t(a)] != 0 && p.tile[size_t(a)].blocks > 1 &&
         (next < 0 || std::abs(o.coef[size_t(a)]) < std::abs(o.coef[size_t(next)])))
       next = a;
-  return next >= 0 && std::abs(o.coef[size_t(next)]) <= extent(int(along)) ? next : -1;  // what skips lines is not asked for
+  if (next < 0 || std::abs(o.coef[size_t(next)]) > extent(int(along))) return -1;  // what skips lines is not asked for
+  return pushes_out(p, operand) ? -1 : next;
+}
+
+bool Planner::pushes_out(const NestPlan& p, size_t operand) const {
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (!l1.prefetched || l1.ways <= 0) return false;
+  const auto& o = facts_.operands[operand];
+  const int64_t way = l1.capacity_bytes / l1.ways;
+  double in_set = 2;  // a line of each row, and those of the next rows
+  for (int a : outputs_)
+    if (const int64_t stride = std::abs(o.coef[size_t(a)]) * o.element_bytes; stride >= l1.line_bytes)
+      in_set *= std::max(1.0, double(p.tile[size_t(a)].size()) / double(way / std::gcd(stride, way)));
+  return in_set > double(l1.ways);
 }
 
 int Planner::sliding_axis(const NestPlan& p, size_t operand) const {

@@ -155,6 +155,7 @@ TEST_CASE("figures that cannot be together") {
        }},
       {"zen5", "/levels/2/shared_by/value", [](json& d) { d["levels"][2]["shared_by"]["value"] = 3; }},
       {"zen5", "/levels/0/overlap/value", [](json& d) { d["levels"][0]["overlap"]["value"] = 1.5; }},
+      {"zen3", "/levels/1/prefetched", [](json& d) { d["levels"][1]["prefetched"] = true; }},
       {"zen3", "/levels/2/page_rows", [](json& d) { d["levels"][2]["page_rows"] = d["levels"][3]["page_rows"]; }},
       {"zen5", "/vector/bits/value", [](json& d) { d["vector"]["bits"]["value"] = 500; }},
       {"zen5", "/atoms/0/shape",

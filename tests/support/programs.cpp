@@ -76,6 +76,7 @@ hw::Profile random_profile(uint32_t seed) {
   }
   hw::MemoryLevel& memory = p.levels.back();
   if (below(2) == 0) memory.page_rows_ns = 1 + below(8);
+  p.levels.front().prefetched = below(2) == 0;
   if (below(2) == 0) {
     memory.rows = memory.row = memory.read;
     for (hw::SharedBandwidth& b : memory.row) b.gbs /= 1 + below(3);

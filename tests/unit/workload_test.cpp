@@ -245,6 +245,25 @@ TEST_CASE("rows of a reduction that share sets of the first cache are waited for
   }
 }
 
+TEST_CASE("rows that share sets are not asked for where that brings them into the first cache") {
+  hw::Profile profile = hw::load_profile("zen3");
+  REQUIRE(profile.levels[0].prefetched);
+  const auto ahead = [&](int64_t k) {
+    const std::string n = std::to_string(k);
+    const ir::TensorProgram program =
+        ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": 1536, "n": 16, "k": )" + n + "}}");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::NestPlan& plan = c.program->groups[0].nests[0];
+    REQUIRE(plan.tile[0].hi >= 5);
+    return plan.operands[0].ahead > 0;
+  };
+  CHECK(ahead(1008));
+  CHECK_FALSE(ahead(1024));
+  CHECK_FALSE(ahead(2048));
+  profile.levels[0].prefetched = false;
+  CHECK(ahead(1024));
+}
+
 TEST_CASE("products wait for what the last cache brings down the columns of an image, not along its rows") {
   const hw::Profile profile = hw::load_profile("zen3");
   const ir::TensorProgram program = ir::parse_program(

@@ -131,7 +131,8 @@ void check_within() {
   for_each_constant<kLanes>([&](auto n) {
     constexpr int to = decltype(n)::value;
     const vf none = vf_within(f, to, kLanes, 0), fill = vf_within(f, 0, to, 9);
-    for (int i = 0; i < kLanes; ++i) check(same(none[i], i < to ? 0.f : f[i]) && same(fill[i], i < to ? f[i] : 9.f), "constant: lane %d", i);
+    for (int i = 0; i < kLanes; ++i)
+      check(same(none[i], i < to ? 0.f : f[i]) && same(fill[i], i < to ? f[i] : 9.f), "constant: lane %d", i);
   });
   f[0] = NAN;
   check(same(vf_within(f, 1, kLanes, 0)[0], 0.f), "what is outside does not count");
