@@ -147,10 +147,12 @@ class Instructions : Accesses {
     return distinct(o) * calls_ / chunks_ * (finished ? finished_ : 1);
   }
 
-  /// Vectors that pass through registers to be turned; partly filled transposes cost as much as full ones.
+  /// Vectors that pass through registers to be turned, each once at every level: pairs, pairs of pairs, …; partly filled transposes cost as
+  /// much as full ones.
   double transposition(int axis, double n) {
     n /= std::min(1.0, axes_[size_t(axis)].mean / plan_.lanes);
-    function("shuffle", 4 * n), ops_ += 5 * n;
+    const double levels = std::log2(plan_.lanes);
+    function("shuffle", levels * n), ops_ += (levels + 1) * n;
     return n;
   }
 

@@ -245,7 +245,7 @@ double Walks::rows_in_sets(size_t i) const {
   return waits;
 }
 
-double Walks::lines_alone(size_t i) const {
+double Walks::lines_alone(size_t i, bool tile_fits) const {
   constexpr double kOfLatency = 0.63, kWindow = 140, kInstructions = 1.65;  // instructions under way; for each product
   const auto& o = facts_.operands[i];
   const double line = double(c_.profile.levels[0].line_bytes);
@@ -258,11 +258,15 @@ double Walks::lines_alone(size_t i) const {
     if (step(size_t(a)) > 0 && axes_[size_t(a)].trips > 1) walked = a;
   }
   if (walked < 0 || step(size_t(walked)) <= 2 * line) return 0;
+  const auto waits = [&](double rows) {
+    const double lines = rows * (double(piece_bytes(i)) / line + 0.5);
+    return kOfLatency * std::min(1.0, kInstructions * products / lines / kWindow);
+  };
+  if (!tile_fits) return waits(double(body_lines(i).size()));  // what came beside these lines is gone, too
   for (size_t l = plan_.loops.size(); l-- > 0;) {
     const size_t a = size_t(plan_.loops[l].axis);
     if (reduced(a) || step(a) == 0 || covered_by(l) <= plan_.loops[l].step * step_unit(a)) continue;
-    const double lines = double(piece_bytes(i)) / line + 0.5;
-    return step(a) <= 2 * line ? 0 : kOfLatency * std::min(1.0, kInstructions * products / lines / kWindow);
+    return step(a) <= 2 * line ? 0 : waits(1);  // of a window one row is new
   }
   return 0;
 }

@@ -78,7 +78,8 @@ class Walks : public CountedPlan {
   /// ... that the last cache brings of rows a tile away from those of the tile before, in that cache's latencies: of two lines for each
   /// 108 multiply-adds, most of the latency is over before a core's registers are all taken by what waits for them (36 planes of 86 × 68,
   /// 3 × 3, tiles of 16 columns along the rows 2.17 ms, down the columns 2.50, either from the second cache 2.16; Zen 3).
-  double lines_alone(size_t operand) const;
+  /// `tile_fits`: the second cache holds what one tile touches; else all of its lines are such, wherever the tile before was.
+  double lines_alone(size_t operand, bool tile_fits) const;
 
   /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
   /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
