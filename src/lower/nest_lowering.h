@@ -100,6 +100,8 @@ class NestLowering {
   /// and so are the buffers' elements that whole vectors read. None: there is no such copy of the tile, or it would be the guarded one.
   std::optional<Conditions> sides(const TileVariant& v) const;
   Conditions rows_inside(const TileVariant& v) const;
+  /// ... under which the indices that count do not leave their tensors.
+  Conditions inside(const TileVariant& v, const std::function<bool(const ir::Index&, int64_t)>& counts) const;
   /// From the first to the last element that an index reaches.
   std::pair<Int, Int> reach(const ir::Index& index, const TileVariant& v) const;
 

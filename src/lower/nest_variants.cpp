@@ -133,24 +133,22 @@ std::pair<Int, Int> NestLowering::reach(const ir::Index& index, const TileVarian
   return {lo, hi};
 }
 
-NestLowering::Conditions NestLowering::interior(const TileVariant& v) const {
+NestLowering::Conditions NestLowering::inside(const TileVariant& v, const std::function<bool(const ir::Index&, int64_t)>& counts) const {
   Conditions all;
   for_each_guarded([&](const ir::Index& i, int64_t size) {
-    if (left_out(i, size)) return;
+    if (!counts(i, size)) return;
     const auto [lo, hi] = reach(i, v);
     all.push_back(lo), all.push_back(Int(size - 1) - hi);
   });
   return all;
 }
 
+NestLowering::Conditions NestLowering::interior(const TileVariant& v) const {
+  return inside(v, [&](const ir::Index& i, int64_t size) { return !left_out(i, size); });
+}
+
 NestLowering::Conditions NestLowering::rows_inside(const TileVariant& v) const {
-  Conditions all;
-  for_each_guarded([&](const ir::Index& i, int64_t size) {
-    if (i.uses(c_.plan.vec)) return;
-    const auto [lo, hi] = reach(i, v);
-    all.push_back(lo), all.push_back(Int(size - 1) - hi);
-  });
-  return all;
+  return inside(v, [&](const ir::Index& i, int64_t) { return !i.uses(c_.plan.vec); });
 }
 
 std::optional<NestLowering::Conditions> NestLowering::sides(const TileVariant& v) const {
