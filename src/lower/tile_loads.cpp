@@ -27,8 +27,16 @@ bool masked_where_read(const NestContext& c, int operand) {
   if (o.placement != Placement::direct || o.transposed || o.neighbours > 0 || !rtile::is_affine(o.access.index)) return false;
   const Addressing& m = c.addressing[size_t(operand)];
   if (m.inside[size_t(c.plan.vec)] != 1 || c.builder.program.buffers[size_t(m.buffer)].kind != Buffer::Kind::input) return false;
+  // a tile of one tap alone would bring lines of other rows, which it does not read
+  const auto by_taps = [&](const ir::Index& i) {
+    return std::any_of(c.plan.loops.begin(), c.plan.loops.end(),
+                       [&](const rtile::Loop& l) { return c.nest.axes[size_t(l.axis)].reduced && i.uses(l.axis); });
+  };
   const std::vector<int> guards = rtile::guarded_dims(c.program, o.access, c.nest.full_extents());
-  return std::any_of(guards.begin(), guards.end(), [&](int d) { return o.access.index[size_t(d)].uses(c.plan.vec); });
+  return std::any_of(guards.begin(), guards.end(), [&](int d) {
+    const ir::Index& i = o.access.index[size_t(d)];
+    return i.uses(c.plan.vec) && !by_taps(i);
+  });
 }
 
 Int Tile::start(int a, bool tile_local) const {
