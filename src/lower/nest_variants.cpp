@@ -1,5 +1,6 @@
 // Which copy of the register tile runs where: full, ragged, last vector, border, end of an operand.
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "lower/nest_lowering.h"
@@ -152,10 +153,18 @@ NestLowering::Conditions NestLowering::rows_inside(const TileVariant& v) const {
 }
 
 std::optional<NestLowering::Conditions> NestLowering::sides(const TileVariant& v) const {
+  constexpr double kMost = 0.5;  // of the tiles; for fewer a copy more costs as much as it saves (960 planes of 7 × 7 by 3 rows)
   const int vec = c_.plan.vec;
   bool leaves = false;
-  for_each_guarded([&](const ir::Index& i, int64_t) { leaves |= i.uses(vec); });
-  if (!leaves || !is_output(vec) || c_.plan.lanes > 16) return {};
+  std::set<int> across;  // axes from row to row
+  for_each_guarded([&](const ir::Index& i, int64_t) {
+    leaves |= i.uses(vec);
+    for (const ir::Index::Term& t : i.terms)
+      if (!i.uses(vec) && is_output(t.axis)) across.insert(t.axis);
+  });
+  double rows = 1;
+  for (const int a : across) rows *= std::max(0.0, 1 - 2 / double(tile(a).blocks));
+  if (!leaves || rows < kMost || !is_output(vec) || c_.plan.lanes > 16) return {};
   Conditions all = rows_inside(v);
   if (c_.plan.masks_are_vectors())
     for (size_t i = 0; i < c_.plan.operands.size(); ++i) {
