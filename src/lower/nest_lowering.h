@@ -109,7 +109,9 @@ class NestLowering {
 
   /// Not negative where whole vectors may be read of operands that need a part of the last one.
   Conditions room_behind(const TileVariant& v) const;
-  /// Of the operand's buffer: where the tile's last vector begins, after whole ones along a reduced vector axis; and its first.
+  /// Of the operand's buffer: where the tile's first point is at the first step; where its last vector begins, after whole ones along a
+  /// reduced vector axis; and its first.
+  Int tile_begin(const Addressing& m) const;
   Int last_vector(const Addressing& m, const TileVariant& v) const;
   Int first_vector(const Addressing& m) const;
 

@@ -205,34 +205,33 @@ NestLowering::Conditions NestLowering::room_behind(const TileVariant& v) const {
   return all;
 }
 
-Int NestLowering::last_vector(const Addressing& m, const TileVariant& v) const {
-  const int64_t lanes = c_.plan.lanes;
-  Int last(m.constant);
+Int NestLowering::tile_begin(const Addressing& m) const {
+  Int begin(m.constant);
   for (int a = 0; a < n_; ++a) {
     const size_t x = size_t(a);
-    if (is_output(a)) {
-      if (params_.start[x] >= 0) last = last + Int::var(params_.start[x], m.value[x]);
-      if (c_.origin[x] >= 0 && !m.tile_local) last = last + Int::var(c_.origin[x], m.value[x]);
-      last = last + Int(std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit);
-    } else {
-      last = last + Int(std::max<int64_t>(0, m.value[x]) * (a == c_.plan.vec ? extent(a) / lanes * lanes : extent(a) - 1));
-    }
+    if (!is_output(a)) continue;
+    if (params_.start[x] >= 0) begin = begin + Int::var(params_.start[x], m.value[x]);
+    if (c_.origin[x] >= 0 && !m.tile_local) begin = begin + Int::var(c_.origin[x], m.value[x]);
   }
-  return last;
+  return begin;
+}
+
+Int NestLowering::last_vector(const Addressing& m, const TileVariant& v) const {
+  const int64_t lanes = c_.plan.lanes;
+  int64_t behind = 0;
+  for (int a = 0; a < n_; ++a) {
+    const size_t x = size_t(a);
+    behind += is_output(a) ? std::max<int64_t>(0, m.inside[x]) * (v.size[x] - 1) * tile(a).unit
+                           : std::max<int64_t>(0, m.value[x]) * (a == c_.plan.vec ? extent(a) / lanes * lanes : extent(a) - 1);
+  }
+  return tile_begin(m) + Int(behind);
 }
 
 Int NestLowering::first_vector(const Addressing& m) const {
-  Int first(m.constant);
-  for (int a = 0; a < n_; ++a) {
-    const size_t x = size_t(a);
-    if (is_output(a)) {
-      if (params_.start[x] >= 0) first = first + Int::var(params_.start[x], m.value[x]);
-      if (c_.origin[x] >= 0 && !m.tile_local) first = first + Int::var(c_.origin[x], m.value[x]);
-    } else {
-      first = first + Int(std::min<int64_t>(0, m.value[x]) * (extent(a) - 1));
-    }
-  }
-  return first;
+  int64_t before = 0;
+  for (int a = 0; a < n_; ++a)
+    if (!is_output(a)) before += std::min<int64_t>(0, m.value[size_t(a)]) * (extent(a) - 1);
+  return tile_begin(m) + Int(before);
 }
 
 void NestLowering::call(const TileVariant& v) {

@@ -13,20 +13,19 @@ namespace rgen::lower {
 
 static std::string lower_case(DType t) { return std::string(to_string(t)); }
 
-bool reads_on(const NestContext& c, int operand) {
+/// An input that lies along the vectors, and is read where it lies.
+static bool along_vectors(const NestContext& c, int operand) {
   const Operand& o = c.plan.operands[size_t(operand)];
-  const size_t vec = size_t(c.plan.vec);
-  if (!c.plan.reads_on()) return false;
   if (o.placement != Placement::direct || o.transposed || o.neighbours > 0 || !rtile::is_affine(o.access.index)) return false;
   const Addressing& m = c.addressing[size_t(operand)];
-  return m.inside[vec] == 1 && c.builder.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
+  return m.inside[size_t(c.plan.vec)] == 1 && c.builder.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
 }
 
+bool reads_on(const NestContext& c, int operand) { return c.plan.reads_on() && along_vectors(c, operand); }
+
 bool masked_where_read(const NestContext& c, int operand) {
+  if (!along_vectors(c, operand)) return false;
   const Operand& o = c.plan.operands[size_t(operand)];
-  if (o.placement != Placement::direct || o.transposed || o.neighbours > 0 || !rtile::is_affine(o.access.index)) return false;
-  const Addressing& m = c.addressing[size_t(operand)];
-  if (m.inside[size_t(c.plan.vec)] != 1 || c.builder.program.buffers[size_t(m.buffer)].kind != Buffer::Kind::input) return false;
   // a tile of one tap alone would bring lines of other rows, which it does not read
   const auto by_taps = [&](const ir::Index& i) {
     return std::any_of(c.plan.loops.begin(), c.plan.loops.end(),

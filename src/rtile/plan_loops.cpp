@@ -1,10 +1,10 @@
 // What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
 #include <algorithm>
-#include <numeric>
 #include <span>
 
 #include "rtile/layout.h"
 #include "rtile/planner.h"
+#include "rtile/walks.h"
 
 namespace rgen::rtile {
 
@@ -217,11 +217,10 @@ bool Planner::pushes_out(const NestPlan& p, size_t operand) const {
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   if (!l1.prefetched || l1.ways <= 0) return false;
   const auto& o = facts_.operands[operand];
-  const int64_t way = l1.capacity_bytes / l1.ways;
   double in_set = 2;  // a line of each row, and those of the next rows
   for (int a : outputs_)
     if (const int64_t stride = std::abs(o.coef[size_t(a)]) * o.element_bytes; stride >= l1.line_bytes)
-      in_set *= std::max(1.0, double(p.tile[size_t(a)].size()) / double(way / std::gcd(stride, way)));
+      in_set *= std::max(1.0, double(p.tile[size_t(a)].size()) / Walks::sets(stride, l1));
   return in_set > double(l1.ways);
 }
 

@@ -191,10 +191,9 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
 
 bool Planner::collides(size_t i) const {
   const auto& o = facts_.operands[i];
-  constexpr int64_t kReduced = 16;  // rows of which most wait for each other (Walks::rows_in_sets)
   for (int a = 0; a < n_; ++a) {
     const int64_t stride = o.coef[size_t(a)] * o.element_bytes;
-    if (stride != 0 && (reduced(a) ? stride % 2048 == 0 && extent(a) > kReduced : stride % 1024 == 0)) return true;
+    if (stride != 0 && (reduced(a) ? share_sets(stride, extent(a)) : stride % 1024 == 0)) return true;
   }
   return false;
 }

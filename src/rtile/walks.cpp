@@ -229,11 +229,16 @@ double Walks::crowding(size_t i) const {
   return kWait * overfull(std::round(double(most) + others), l1);
 }
 
+bool Walks::factor_in_place(size_t i) const {
+  const auto& o = facts_.operands[i];
+  return facts_.products > 0 && !o.is_store && !packed(i) && o.affine && o.inner;
+}
+
 double Walks::rows_in_sets(size_t i) const {
   constexpr double kOneSet = 0.6, kTwoSets = 0.2, kFollowed = 0.02;
   const auto& o = facts_.operands[i];
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner || l1.ways <= 0) return 0;
+  if (!factor_in_place(i) || l1.ways <= 0) return 0;
   double waits = 0;
   for (size_t a = 0; a < n_; ++a) {
     const int64_t stride = std::abs(placed_coef(i)[a]) * o.element_bytes;
@@ -249,7 +254,7 @@ double Walks::lines_alone(size_t i, bool tile_fits) const {
   constexpr double kOfLatency = 0.63, kWindow = 140, kInstructions = 1.65;  // instructions under way; for each product
   const auto& o = facts_.operands[i];
   const double line = double(c_.profile.levels[0].line_bytes);
-  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner) return 0;
+  if (!factor_in_place(i)) return 0;
   const auto step = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes; };
   double products = counts_.points;  // of a body
   int walked = -1;
@@ -274,8 +279,7 @@ double Walks::lines_alone(size_t i, bool tile_fits) const {
 double Walks::rows_in_pages(size_t i) const {
   constexpr int64_t kNearest = 512, kFarthest = 2048;
   constexpr double kMeasured = 0.75;  // of four rows, three are not the first
-  const auto& o = facts_.operands[i];
-  if (facts_.products == 0 || o.is_store || packed(i) || !o.affine || !o.inner || plan_.operands[i].ahead > 0) return 0;
+  if (!factor_in_place(i) || plan_.operands[i].ahead > 0) return 0;
   const int64_t piece = piece_bytes(i);
   const std::vector<int64_t> lines = body_lines(i, false);
   int64_t rows = 0;

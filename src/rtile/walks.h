@@ -122,9 +122,14 @@ class Walks : public CountedPlan {
   /// Elements between neighbours along each axis, where the plan puts the operand.
   const std::vector<int64_t>& placed_coef(size_t operand) const;
 
+  /// Sets of a cache that rows so many bytes apart (0: one row) can fall into. Pre: the cache says how many ways it has.
+  static double sets(int64_t stride, const hw::MemoryLevel& level);
+
  private:
   /// What the nest touches of it ends where it begins the next time.
   bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
+  /// Products read it by rows, not from panels.
+  bool factor_in_place(size_t operand) const;
   /// Elements of an axis in one unrolled body, and bytes of a row that it touches.
   int64_t in_body(size_t a) const;
   int64_t piece_bytes(size_t operand) const;
@@ -134,8 +139,7 @@ class Walks : public CountedPlan {
   static double overfull(double lines, const hw::MemoryLevel& level);
   /// Neighbours along the axis are a line and more apart.
   bool across(const NestFacts::OperandFacts& o, size_t a) const;
-  /// Of a cache, that rows so many bytes apart (0: one row), or an operand's, can fall into. Pre: the cache says how many ways it has.
-  static double sets(int64_t stride, const hw::MemoryLevel& level);
+  /// ... that an operand's can.
   double sets_of(const NestFacts::OperandFacts& o, const hw::MemoryLevel& level) const;
   /// The innermost loop that goes from one piece of a row to the next; the rows walked by one iteration of a loop.
   std::optional<size_t> loop_along_rows(const NestFacts::OperandFacts& o) const;
