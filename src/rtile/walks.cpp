@@ -262,7 +262,7 @@ double Walks::lines_alone(size_t i, bool tile_fits) const {
     products *= double(axes_[size_t(a)].unroll);
     if (step(size_t(a)) > 0 && axes_[size_t(a)].trips > 1) walked = a;
   }
-  if (walked < 0 || step(size_t(walked)) <= 2 * line) return 0;
+  if (walked < 0 || step(size_t(walked)) <= std::max(2 * line, double(piece_bytes(i)))) return 0;  // goes on in its row
   const auto waits = [&](double rows) {
     const double lines = rows * (double(piece_bytes(i)) / line + 0.5);
     return kOfLatency * std::min(1.0, kInstructions * products / lines / kWindow);
