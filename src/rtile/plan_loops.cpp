@@ -355,6 +355,9 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
   return options;
 }
 
+/// Constants that another nest of a fused group may want to keep over the loop of tiles: an exponential's.
+constexpr int kOfGroup = 11;
+
 bool Planner::apart(const NestPlan& p) const {
   if (!nest_.has_reduction()) return false;
   const auto& epilogue = facts_.outer_functions;
@@ -362,7 +365,8 @@ bool Planner::apart(const NestPlan& p) const {
   bool loops = false;  // a tile without is short, and needs its accumulators once
   for (size_t a = 0; a < nest_.axes.size(); ++a) loops |= reduced(int(a)) && p.tile[a].hi * p.tile[a].unit < extent(int(a));
   const int needed = registers_needed(nest_, facts_, p) + used_as_loaded(nest_, facts_, p);
-  return contraction_ && loops && needed + int(epilogue.size()) > c_.profile.vector_registers;
+  const int constants = int(epilogue.size()) + (c_.made_beside.empty() ? 0 : kOfGroup);
+  return contraction_ && loops && needed + constants > c_.profile.vector_registers;
 }
 
 void Planner::finish(NestPlan p) {

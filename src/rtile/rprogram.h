@@ -177,8 +177,8 @@ struct NestPlan {
   /// f32 results go past the caches (`stream`) from the first line that begins in each row to the last; parts of lines are stored as usual.
   /// Tiles have one row, and the loop over the vectors is the last.
   bool peeled = false;
-  bool apart = false;         ///< tiles are procedures of their own: constants of an epilogue, lifted out of loops around inlined
-                              ///< ones, would take registers from the accumulators
+  bool apart = false;         ///< tiles are procedures of their own: constants of an epilogue, or of other nests of the fused group, lifted
+                              ///< out of loops around inlined ones, would take registers from the accumulators
   bool copies_alone = false;  ///< padded copies are made by one worker: so small that starting the others takes longer
   bool guarded = false;       ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done

@@ -143,6 +143,18 @@ TEST_CASE("a GPU's softmax is one kernel where rows are many, and each comes fro
   }
 }
 
+TEST_CASE("products of a fused group that fill the registers are procedures of their own: the exponential's constants stay out") {
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"op": "attention", "dtype": "f32", "params": {"heads": 12, "seq": 128, "dim": 64, "scale": 0.125}})");
+  const hw::Profile profile = hw::load_profile("zen3");  // 16 registers
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 2}).front();
+  int products = 0;
+  for (const rtile::GroupPlan& g : c.program->groups)
+    for (const rtile::NestPlan& n : g.nests) products += n.apart;
+  CHECK(products == 2);  // of scores, of results
+  CHECK(emit::emit_cpp(program, c, profile).source.find("__attribute__((noinline)) void reduce") != std::string::npos);
+}
+
 TEST_CASE("a GPU's products stay kernels of their own beside the softmax between them") {
   const ir::TensorProgram program = ir::parse_program(
       R"({"name": "at", "op": "attention", "dtype": "f16", "params": {"heads": 12, "seq": 512, "dim": 64, "scale": 0.125}})");
