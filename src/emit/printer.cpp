@@ -22,7 +22,7 @@ Printer::Printer(const LoopProgram& p, const Dialect& dialect) : p_(p), dialect_
 std::string Printer::definitions() {
   out_ << "/// Where the tensors are.\nstruct tensors {\n";
   for (size_t i = 0; i < p_.buffers.size(); ++i)
-    if (in_memory(p_.buffers[i])) out_ << "  " << type(p_.buffers[i]) << buffer_names_[i] << ";\n";
+    if (in_memory(p_.buffers[i])) out_ << "  " << type(p_.buffers[i]) << " " << buffer_names_[i] << ";\n";
   out_ << "};\n";
   for (size_t i = 0; i < p_.procs.size(); ++i) proc(int(i));
   return out_.str();
