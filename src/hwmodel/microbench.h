@@ -16,7 +16,8 @@ namespace rgen::hw {
 
 /// A loop whose iteration executes `operations` instructions of one kind. `scratch` is `scratch_bytes` of L1, see fill_scratch.
 struct InstructionLoop {
-  /// "clock", "load", "store", an entry of /cycles, the name of an atom, or "fma+add": one of each.
+  /// "clock", "load", "store", an entry of /cycles, the name of an atom, "fma+add": one of each; "tile", "stored_tile": twelve results of
+  /// sixteen multiply-adds each, and the same stored.
   std::string_view figure;
   bool chain;  ///< each instruction needs the result of the one before: latency; else independent: throughput
   double operations;

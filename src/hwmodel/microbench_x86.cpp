@@ -35,6 +35,12 @@ namespace {
 #define INTO(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "0, %%" V "0"))
 #define CHAIN(NAME, V, INSTRUCTION) LOOP(NAME, V, REPEAT(INSTRUCTION " %%" V "14, %%" V "15, %%" V "0"))
 
+// Twelve results of sixteen steps, and what they are stored to: lines of other places in a page than the operand's.
+#define TILE(NAME, V, STORES)                                                      \
+  LOOP(NAME, V,                                                                    \
+       EACH("vxorps %%xmm\\r, %%xmm\\r, %%xmm\\r") ".rept 16\n vmovups (%1), %%" V \
+                                                   "13\n" EACH("vfmadd231ps %%" V "14, %%" V "13, %%" V "\\r") ".endr\n" STORES)
+
 // Not zeros: Zen 4 streams lines of them more than three times as fast as others.
 #define WRITES(NAME, V, OFFSETS, STORE, END)                                                                                            \
   void NAME(void* begin, int64_t bytes) {                                                                                               \
@@ -56,6 +62,8 @@ namespace {
   INTO(add_chain, V, "vaddps")                                                                                                                                                                         \
   INTO(max_chain, V, "vmaxps")                                                                                                                                                                         \
   BINARY(div, V, "vdivps")                                                                                                                                                                             \
+  TILE(tile, V, "")                                                                                                                                                                                    \
+  TILE(stored_tile, V, EACH("vmovups %%" V "\\r, 5120+64*\\r(%1)"))                                                                                                                                    \
   BESIDE(add, V, "vaddps %%" V "15, ")                                                                                                                                                                 \
   BESIDE(max, V, "vmaxps %%" V "15, ")                                                                                                                                                                 \
   UNARY(sqrt, V, "vsqrtps")                                                                                                                                                                            \
@@ -150,7 +158,8 @@ bool tiles_granted() {
       {"max", true, 16, W::max_chain}, {"mul", false, 12, W::mul}, {"max", false, 12, W::max}, {"div", false, 12, W::div},                \
       {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor}, {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, \
       {"convert", false, 12, W::convert}, {"fma+add", false, 12, W::beside_add}, {"fma+max", false, 12, W::beside_max},                   \
-      {"fma+floor", false, 12, W::beside_floor}, {"shuffle", false, 12, W::shuffle}, {                                                    \
+      {"fma+floor", false, 12, W::beside_floor}, {"tile", false, 1, W::tile}, {"stored_tile", false, 1, W::stored_tile},                  \
+      {"shuffle", false, 12, W::shuffle}, {                                                                                               \
     "gather", false, 12, W::gather                                                                                                        \
   }
 

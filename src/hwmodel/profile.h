@@ -75,7 +75,9 @@ struct Profile {
   int store_ports = 0;
   double broadcasts = 0;   ///< loads a cycle of one element for all lanes (0: as many as full-width ones)
   double split_loads = 0;  ///< full-width loads a cycle that begin in one line and end in the next (0: half of the others)
-  int issue_width = 0;     ///< instructions a cycle and core (micro-ops)
+  double burst_ns =
+      0;  ///< by which each result beyond eight that a tile of multiply-adds stores holds up the next one (0: its store's time)
+  int issue_width = 0;  ///< instructions a cycle and core (micro-ops)
   std::vector<MemoryLevel> levels;
   std::vector<Atom> atoms;
   std::map<std::string, double, std::less<>>

@@ -84,6 +84,7 @@ class Reader {
     p_.issue_width = ports("width");
     if (doc_["issue"].contains("broadcasts")) p_.broadcasts = value(doc_["issue"]["broadcasts"]);
     if (doc_["issue"].contains("split_loads")) p_.split_loads = value(doc_["issue"]["split_loads"]);
+    if (doc_["issue"].contains("burst")) p_.burst_ns = nanoseconds(doc_["issue"]["burst"]);
     if ((p_.vector_bits & (p_.vector_bits - 1)) != 0 || p_.vector_bits < 64)
       fail("/vector/bits/value", "a vector register has a power of two of at least 64 bits");
   }

@@ -12,6 +12,8 @@ namespace {
 /// Stores at the end of a tile that drain while the next one begins; the rest of them hold it up (on Zen 4, with a store every two cycles:
 /// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41).
 constexpr double kBurst = 8;
+/// Loads for each multiply-add from which on it is not the multiply-adds that wait in the schedulers (hw::Profile::burst_ns).
+constexpr double kWaiting = 0.8;
 /// Cycles that the next row's load waits for the part of a vector that is stored before it in the same line, in place (rows of 21 and 49 on
 /// Zen 4: 23 and 16).
 constexpr double kPartInPlace = 20;
@@ -323,14 +325,24 @@ class Instructions : Accesses {
     return plan_.atom ? plan_.atom->latency_ns : 4 / c_.profile.ghz;
   }
 
+  /// More stores wait for their results than may at once (hw::Profile::burst_ns): it is multiply-adds that wait in the schedulers, and
+  /// neither functions nor transposes spread the stores.
+  bool holds_up() const {
+    constexpr double kSpread = 12;
+    double functions = 0;
+    for (const NestFacts::Function& f : facts_.outer_functions) functions += f.instructions;
+    return c_.profile.burst_ns > 0 && loads_ < kWaiting * inner_ * facts_.products && functions < kSpread &&
+           last_stores_ <= points_ * calls_ && plan_.store_transpose_axis < 0;
+  }
+
   void ends_of_tiles() {
     // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
     constexpr double kForeseen = 32;
     const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
     w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
-    if (nest_.has_reduction() && !plan_.tiled() && !gpu())
-      w_.call_overheads +=
-          std::max(0.0, last_stores_ / calls_ - kBurst) * calls_ * (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
+    if (!nest_.has_reduction() || plan_.tiled() || gpu()) return;
+    const double stored = last_stores_ / calls_, store_ns = (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
+    w_.call_overheads += std::max(0.0, stored - kBurst) * calls_ * (holds_up() ? std::max(store_ns, c_.profile.burst_ns) : store_ns);
   }
 };
 

@@ -85,9 +85,8 @@ class FunctionCounter {
                               [&](const ir::IndexValue& i) { index(i.index), count("add", along); },
                               [&](const ir::Unary& u) {
                                 part(u.x);
-                                using O = ir::UnaryOp;
-                                const bool polynomial = u.op == O::exp || u.op == O::erf || u.op == O::tanh || u.op == O::log;
-                                count(function_name(u.op), along, polynomial ? kPolynomial : 1);
+                                const std::string_view name = function_name(u.op);
+                                count(name, along, transcendental(name) ? kPolynomial : 1);
                               },
                               [&](const ir::Binary& b) {
                                 part(b.x), part(b.y);

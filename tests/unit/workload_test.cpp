@@ -70,6 +70,11 @@ TEST_CASE("an element for all lanes costs what the profile says, and a large til
   const double store_ns = 64 / profile.levels[0].write_gbs(1), call_ns = 3 / profile.ghz;
   CHECK(counted(4, 2).call_overheads == doctest::Approx(27 * 3 * call_ns));
   CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 8) * store_ns)));
+  profile.burst_ns = 3 * store_ns;
+  CHECK(counted(4, 2).call_overheads == doctest::Approx(27 * 3 * call_ns));
+  CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 8) * profile.burst_ns)));
+  // one vector a row, an element each: loads, not multiply-adds, are what waits
+  CHECK(counted(12, 1).call_overheads == doctest::Approx(9 * 6 * (call_ns + (12 - 8) * store_ns)));
   profile.broadcasts = 0;
   CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 9)));
 }
