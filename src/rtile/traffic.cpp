@@ -170,7 +170,7 @@ class Traffic : Walks {
   /// Between the level and the next one outwards.
   void cross(size_t inner) {
     const Fit f = fit(c_.profile.levels[inner]);
-    const bool memory = inner + 2 == c_.profile.levels.size();
+    const bool memory = inner + 2 == c_.profile.levels.size(), tile_fits = f.fits && f.depth <= plan_.loops.size();
     hw::LevelTraffic& t = into_[inner + 1];
     double come = 0, concentrated = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
@@ -189,7 +189,7 @@ class Traffic : Walks {
       if (memory && !o.is_store) bytes *= turns_;
       come += bytes, concentrated += bytes * m.uses;
       if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i));
-      if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, f.fits);
+      if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
