@@ -357,10 +357,10 @@ std::vector<std::vector<Parallel>> Planner::parallel_options(const NestPlan& p) 
 
 bool Planner::apart(const NestPlan& p) const {
   constexpr int kOfGroup = 11;  // constants that another nest of a fused group may want to keep over the loop of tiles: an exponential's
-  // Multiply-adds beside which a call is nothing. Several copies of a tile in one procedure, and what is lifted out of the loops around
-  // them, took an accumulator's register (GCC 12; a 1 × 5 convolution over 73 channels, tiles of 5 × 16 with copies for its sides: 2.2
-  // ms, 1.6 apart)
-  constexpr int64_t kLong = 400;
+  // Multiply-adds beside which a call, of 3 to 8 cycles, is nothing. Several copies of a tile in one procedure, and what is lifted out of
+  // the loops around them, took an accumulator's register (GCC 12; a 1 × 5 convolution over 73 channels, tiles of 5 × 16 with copies for
+  // its sides: 2.2 ms, 1.6 apart)
+  constexpr int64_t kLong = 1000;
   if (!nest_.has_reduction()) return false;
   const auto& epilogue = facts_.outer_functions;
   if (std::any_of(epilogue.begin(), epilogue.end(), [](const NestFacts::Function& f) { return transcendental(f.name); })) return true;
