@@ -37,9 +37,11 @@ class Recorder {
       doc_["issue"]["broadcasts"] = figure(std::max(loads, std::round(1 / cycles("broadcast"))), "per cycle");
       doc_["issue"]["split_loads"] = figure(std::min(loads, loads * cycles("load") / cycles("split_load")), "per cycle");
     }
-    doc_["issue"].erase("burst");
-    if (const double held = (cycles("stored_tile") - cycles("tile")) / 4; held > cycles("store"))  // of twelve results eight are free
-      doc_["issue"]["burst"] = figure(held, "cycles");
+    if (cycles("tile") > 0) {
+      doc_["issue"].erase("burst");
+      if (const double held = (cycles("stored_tile") - cycles("tile")) / 4; held > cycles("store"))  // of twelve results eight are free
+        doc_["issue"]["burst"] = figure(held, "cycles");
+    }
     doc_["vector"].erase("halves");
     if (cycles("half_fma") > 0 && cycles("half_load") > 0) {  // of all kinds of instructions what the slower of two kinds gains
       const double gain = std::min(cycles("fma") / cycles("half_fma"), cycles("load") / cycles("half_load"));

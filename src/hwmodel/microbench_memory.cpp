@@ -102,7 +102,7 @@ class Probe {
   bool streams() const { return streams_.stream != nullptr; }
 
   // What one of `sharers` threads gets, each in `bytes` of its own, in GB/s: the best of several runs of about 2 ms, and of more while they
-  // get better (Zen 3's L3 takes lines in that streams left in memory only by and by: 24, 28, 33, …, 66 GB/s).
+  // get better (Zen 3's L3 takes lines in that streams left in memory only by and by: 24, 28, 33, …, 73 GB/s).
   double bandwidth(int sharers, int64_t bytes, Direction direction, Pages pages = Pages::huge) {
     bytes = std::max<int64_t>(bytes / (2 * stream_block), 1) * 2 * stream_block;
     const bool memory = bytes * sharers > arena_.bytes() / 2;  // streams once through more than the caches hold
@@ -140,8 +140,9 @@ class Probe {
       });
       double sum = 0;
       for (double one : gbs) sum += one;
-      better = sum / sharers > kBetter * best;
-      best = std::max(best, sum / sharers);
+      const double each = sum / sharers;
+      better = each > kBetter * best;
+      best = std::max(best, each);
     }
     return best;
   }

@@ -331,8 +331,8 @@ class Instructions : Accesses {
     constexpr double kSpread = 12;
     double functions = 0;
     for (const NestFacts::Function& f : facts_.outer_functions) functions += f.instructions;
-    return c_.profile.burst_ns > 0 && loads_ < kWaiting * inner_ * facts_.products && functions < kSpread &&
-           last_stores_ <= points_ * calls_ && plan_.store_transpose_axis < 0;
+    return loads_ < kWaiting * inner_ * facts_.products && functions < kSpread && last_stores_ <= points_ * calls_ &&
+           plan_.store_transpose_axis < 0;
   }
 
   void ends_of_tiles() {

@@ -371,8 +371,8 @@ bool Planner::apart(const NestPlan& p) const {
   if (!contraction_ || !loops) return false;
   const int needed = registers_needed(nest_, facts_, p) + used_as_loaded(nest_, facts_, p);
   const int constants = int(epilogue.size()) + (c_.made_beside.empty() ? 0 : kOfGroup);
-  const bool copies = p.guarded || needed + 1 >= c_.profile.vector_registers;  // in borders; no register to spare
-  return (products >= kLong && copies) || needed + constants > c_.profile.vector_registers;
+  const bool crowded = p.guarded || needed + 1 >= c_.profile.vector_registers;  // copies for borders, or no register to spare
+  return (products >= kLong && crowded) || needed + constants > c_.profile.vector_registers;
 }
 
 void Planner::finish(NestPlan p) {

@@ -178,7 +178,7 @@ struct NestPlan {
   /// Tiles have one row, and the loop over the vectors is the last.
   bool peeled = false;
   bool apart = false;         ///< tiles are procedures of their own: constants of an epilogue, or of other nests of the fused group, lifted
-                              ///< out of loops around inlined ones, would take registers from the accumulators
+                              ///< out of loops around inlined ones, or copies of the tile beside it would take the accumulators' registers
   bool copies_alone = false;  ///< padded copies are made by one worker: so small that starting the others takes longer
   bool guarded = false;       ///< some direct access can leave its tensor: border tiles take a guarded copy of the code
   std::shared_ptr<const std::vector<PaddedTaps>> taps;  ///< the nest's; nullptr: every step is done
