@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""rgen's times on a GPU beside cuBLAS's and cuDNN's (through PyTorch) and Triton's (through torch.compile), and beside its own predictions.
+"""rgen's kernels on a GPU: verified, and timed in turns with cuBLAS's, cuDNN's and PyTorch's (and Triton's through torch.compile).
 
-  rgen bench --hw PROFILE --json workloads.json > bench.json
-  peers.py --bench bench.json --workloads workloads.json --output results.json
+  rgen-regret --hw h100 workloads.json --plans 12 --prepare FOLDER      where a compiler is
+  peers.py --workloads workloads.json FOLDER --output results.json      where the GPU is
 
-Peers are timed as rgen times itself: the same buffers again and again on one stream, by events around batches of at least a millisecond, the median of
-batches; caches are not flushed. Math is IEEE (tf32 off) where rgen's is. Without PyTorch or a device only predictions are compared.
+Every contender is captured as a CUDA graph of calls that last about a millisecond together, and the graphs are replayed in turns; the median of the
+replays counts. Buffers are the same again and again, caches are not flushed; what a library may do once (packing constants) it has done.
+Math is IEEE (tf32 off) where the spec's is. A kernel whose result is wrong, or an error of a library, is said and the next is taken.
 """
 import argparse
 import datetime
@@ -14,202 +15,178 @@ import math
 import os
 import statistics
 import sys
+import time
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
-from document import load_specs
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, os.pardir), HERE]
+import document
+import kernels
+import operators
 
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--bench", required=True, metavar="FILE", help="what rgen bench --json printed")
+    p.add_argument("folder", help="what rgen-regret --prepare wrote")
     p.add_argument("--workloads", required=True, metavar="FILE", help="the specs that it was given")
     p.add_argument("--output", metavar="FILE", help="where results go as JSON (default: nowhere)")
     p.add_argument("--device", type=int, default=0, metavar="N", help="the GPU's number (default: 0)")
-    p.add_argument("--seconds", type=float, default=0.1, metavar="S", help="how long each peer is timed (default: 0.1)")
-    p.add_argument("--no-triton", action="store_true", help="leave torch.compile out: it takes minutes")
+    p.add_argument("--rounds", type=int, default=5, metavar="N", help="replays of each contender (default: 5)")
+    p.add_argument("--batch-ms", type=float, default=1, metavar="MS", help="how long a graph should last (default: 1)")
+    p.add_argument("--plans", type=int, default=1 << 30, metavar="N", help="at most so many of the prepared plans")
+    p.add_argument("--triton", default="", metavar="TEXT", help="also torch.compile, for workloads whose name contains TEXT: it takes seconds each")
+    p.add_argument("--budget", type=float, default=1e9, metavar="S", help="no further workload after so many seconds")
+    p.add_argument("--resume", action="store_true", help="go on after what is in the output: also after a kernel that hung (exit status 3)")
     p.add_argument("--only", default="", metavar="TEXT", help="workloads whose name contains TEXT")
     return p.parse_args()
 
 
 def import_torch(device):
-    """PyTorch, or why there is none."""
-    try:
-        import torch
-    except ImportError as e:
-        return None, f"PyTorch is not installed ({e})"
-    if not torch.cuda.is_available():
-        return None, "PyTorch finds no GPU"
+    import torch
     torch.cuda.set_device(device)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    return torch, ""
+    torch.set_grad_enabled(False)
+    torch.cuda.synchronize()
+    return torch
 
 
-# ---- Peers: a spec becomes a function of no arguments, or None where PyTorch has no such operator.
-
-def tensor(torch, dtype, *shape):
+def make_inputs(torch, manifest):
     types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-    if dtype == "s8":
-        return torch.randint(-127, 128, shape, dtype=torch.int8, device="cuda")
-    return torch.randn(*shape, device="cuda").to(types[dtype])
-
-
-def epilogue_of(torch, spec, channels, shape, channel_axis=-1):
-    """The chain of the spec's epilogue as one function, or None."""
-    f = torch.nn.functional
-    steps = []
-    for name in spec.get("epilogue", []):
-        if name == "bias":
-            b = torch.randn(channels, device="cuda")
-            b = b.to(tensor(torch, spec["dtype"], 1).dtype)
-            b = b.view([-1 if a == channel_axis % len(shape) else 1 for a in range(len(shape))])
-            steps.append(lambda x, b=b: x + b)
-        elif name in ("relu", "relu6", "silu", "sigmoid", "tanh", "hardswish"):
-            steps.append({"relu": f.relu, "relu6": f.relu6, "silu": f.silu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "hardswish": f.hardswish}[name])
-        elif name in ("gelu_erf", "gelu_tanh"):
-            steps.append(lambda x, a="none" if name == "gelu_erf" else "tanh": f.gelu(x, approximate=a))
+    ranges = {"s8": (-127, 128, torch.int8), "u8": (0, 256, torch.uint8), "s32": (-1000, 1000, torch.int32)}
+    made = {}
+    for i in manifest["inputs"]:
+        if i["dtype"] in types:
+            made[i["name"]] = torch.randn(i["shape"], device="cuda").to(types[i["dtype"]])
         else:
-            return None
-
-    def chain(x):
-        for step in steps:
-            x = step(x)
-        return x
-
-    return chain
+            low, high, dtype = ranges[i["dtype"]]
+            made[i["name"]] = torch.randint(low, high, i["shape"], dtype=dtype, device="cuda")
+    return made
 
 
-def matmul(torch, spec):
-    p, dtype = spec["params"], spec["dtype"]
-    if dtype not in ("f32", "f16", "bf16", "s8") or p.get("transpose_a"):
-        return None
-    batch = [p["batch"]] if "batch" in p else []
-    a = tensor(torch, dtype, *batch, p["m"], p["k"])
-    b = tensor(torch, dtype, *batch, p["n"], p["k"]).transpose(-1, -2) if p.get("transpose_b") else tensor(torch, dtype, *batch, p["k"], p["n"])
-    if dtype == "s8":
-        if batch or spec.get("epilogue") or p["m"] <= 16:
-            return None
-        b = b.t().contiguous().t()  # as cuBLASLt wants it
-        return lambda: torch._int_mm(a, b)
-    end = epilogue_of(torch, spec, p["n"], [*batch, p["m"], p["n"]])
-    return end and (lambda: end(torch.matmul(a, b)))
-
-
-def conv2d(torch, spec):
-    p, dtype = spec["params"], spec["dtype"]
-    if dtype not in ("f32", "f16", "bf16") or isinstance(p.get("pad", 0), list):
-        return None
-    layout = torch.channels_last if p.get("layout", "NHWC") == "NHWC" else torch.contiguous_format
-    x = tensor(torch, dtype, p["n"], p["ci"], p["h"], p["w"]).to(memory_format=layout)
-    w = tensor(torch, dtype, p["co"], p["ci"] // p.get("groups", 1), p["r"], p["s"]).to(memory_format=layout)
-    end = epilogue_of(torch, spec, p["co"], [0, 0, 0, 0], 1)
-    conv = torch.nn.functional.conv2d
-    return end and (lambda: end(conv(x, w, None, p.get("stride", 1), p.get("pad", 0), p.get("dilation", 1), p.get("groups", 1))))
-
-
-def pool(torch, spec):
+def reduction_length(spec):
     p = spec["params"]
-    layout = torch.channels_last if p.get("layout", "NHWC") == "NHWC" else torch.contiguous_format
-    x = tensor(torch, spec["dtype"], p["n"], p["c"], p["h"], p["w"]).to(memory_format=layout)
-    f = torch.nn.functional
-    if spec["op"] == "gavgpool":
-        return lambda: f.adaptive_avg_pool2d(x, 1)
-    return lambda: (f.max_pool2d if spec["op"] == "maxpool" else f.avg_pool2d)(x, p["r"], p.get("stride", 1), p.get("pad", 0))
+    if "shape" in p:
+        return max(p["shape"])
+    if spec["op"] == "mlp":
+        return max(p["dims"])
+    return p.get("k") or p.get("seq") or p.get("ci", p.get("c", 1)) * p.get("r", p.get("h", 1)) * p.get("s", p.get("r", p.get("w", 1)))
 
 
-def elementwise(torch, spec):
-    p, dtype = spec["params"], spec["dtype"]
-    x = tensor(torch, dtype, *p["shape"])
-    f = torch.nn.functional
-    last = p["shape"][-1:]
-    gamma, beta = tensor(torch, dtype, *last), tensor(torch, dtype, *last)
-    axis = p.get("axis", -1)
-    if spec["op"] == "mul_add":
-        y, z = tensor(torch, dtype, *p["shape"]), tensor(torch, dtype, *p["shape"])
-        return lambda: torch.addcmul(z, x, y)
-    if spec["op"] == "bias_act":
-        end = epilogue_of(torch, spec, last[0], p["shape"])
-        return end and (lambda: end(x))
-    return {
-        "relu": lambda: f.relu(x),
-        "transpose": lambda: x.permute(p.get("perm", [1, 0])).contiguous(),
-        "reduce_sum": lambda: x.sum(axis),
-        "reduce_max": lambda: x.amax(axis),
-        "reduce_mean": lambda: x.mean(axis),
-        "softmax": lambda: f.softmax(x, -1),
-        "layernorm": lambda: f.layer_norm(x, last, gamma, beta, p.get("eps", 1e-5)),
-        "rmsnorm": lambda: f.rms_norm(x, last, gamma, p.get("eps", 1e-6)),
-    }[spec["op"]]
+def error_of(torch, out, reference):
+    """‖out − reference‖ ÷ ‖reference‖, in f64 by pieces; NaN where an element was not written."""
+    above = below = 0.0
+    out, reference = out.reshape(-1), reference.reshape(-1)
+    for a, b in zip(out.split(1 << 26), reference.split(1 << 26)):
+        above += float((a.double() - b.double()).square().sum())
+        below += float(b.double().square().sum())
+    return math.sqrt(above / below) if below else math.sqrt(above)
 
 
-def mlp(torch, spec):
-    p = spec["params"]
-    x = tensor(torch, spec["dtype"], p["batch"], p["dims"][0])
-    layers = [(tensor(torch, spec["dtype"], n, k), tensor(torch, spec["dtype"], n)) for k, n in zip(p["dims"], p["dims"][1:])]
+class Contender:
+    """A function that enqueues one call, as a graph of several."""
 
-    def run():
-        y = x
-        for i, (w, b) in enumerate(layers):
-            y = torch.nn.functional.linear(y, w, b)
-            if i + 1 < len(layers):
-                y = torch.relu(y)
-        return y
+    def __init__(self, torch, run, batch_ms):
+        self.torch, self.times = torch, []
+        torch.cuda.synchronize()  # what `run` reads was made on another stream
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                run()
+            stream.synchronize()
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            run(), run()
+            end.record()
+            stream.synchronize()
+            self.calls = min(200, max(1, math.ceil(2 * batch_ms / max(begin.elapsed_time(end), 1e-3))))
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=stream):
+            for _ in range(self.calls):
+                run()
+        self.begin, self.end = begin, end
+        self.replay(), self.times.clear()
 
-    return run
+    def replay(self):
+        self.begin.record()
+        self.graph.replay()
+        self.end.record()
+        self.end.synchronize()
+        self.times.append(1e3 * self.begin.elapsed_time(self.end) / self.calls)
 
-
-def attention(torch, spec):
-    p = spec["params"]
-    q, k, v = (tensor(torch, spec["dtype"], 1, p["heads"], p["seq"], p["dim"]) for _ in range(3))
-    return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=p.get("scale"))
-
-
-OPERATORS = {"matmul": matmul, "conv2d": conv2d, "maxpool": pool, "avgpool": pool, "gavgpool": pool, "mlp": mlp, "attention": attention}
-OPERATORS.update({op: elementwise for op in
-                  ("mul_add", "bias_act", "relu", "transpose", "reduce_sum", "reduce_max", "reduce_mean", "softmax", "layernorm", "rmsnorm")})
-
-
-def time_us(torch, run, seconds):
-    """Median time of a call."""
-    def batch(calls):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(calls):
-            run()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end)
-
-    calls = 1
-    batch(3)
-    while batch(calls) < 1 and calls < 1 << 14:
-        calls *= 2
-    times, spent = [], 0.0
-    while spent < seconds * 1e3 or len(times) < 5:
-        times.append(batch(calls))
-        spent += times[-1]
-    return 1e3 * statistics.median(times) / calls
+    @property
+    def us(self):
+        return statistics.median(self.times)
 
 
-def measure_peers(torch, spec, options):
-    """{"library_us", "triton_us"} as far as they exist, and {"peer_error"}."""
-    found = {}
-    build = OPERATORS.get(spec.get("op"))
-    try:
-        with torch.no_grad():
-            run = build and build(torch, spec)
-            if not run:
-                return found
-            found["library_us"] = time_us(torch, run, options.seconds)
-            if not options.no_triton:
-                compiled = torch.compile(run, mode="max-autotune-no-cudagraphs", dynamic=False)
-                found["triton_us"] = time_us(torch, compiled, options.seconds)
-    except Exception as e:  # one operator that a library lacks must not end the table
-        found["peer_error"] = f"{type(e).__name__}: {e}".splitlines()[0][:200]
-    finally:
-        torch.cuda.empty_cache()
-    return found
+class Hung(Exception):
+    """A kernel did not end; so will nothing else in this process."""
+
+
+def run_once(torch, kernel, seconds=2):
+    done = torch.cuda.Event()
+    kernel()
+    done.record()
+    limit = time.monotonic() + seconds
+    while not done.query():
+        if time.monotonic() > limit:
+            raise Hung
+
+
+def said(e):
+    return f"{type(e).__name__}: {e}".splitlines()[0][:200]
+
+
+def measure(torch, spec, prepared, folder, hung, options):
+    """A row of the results: the times of all plans and rivals, and the plans' errors. `hung`: plans that did not end, by rank; grows."""
+    plans = prepared["plans"][: options.plans]
+    tensors = make_inputs(torch, plans[0]["manifest"])
+    reference, rivals = operators.operator(torch, spec, tensors)
+    expected = reference() if reference else None
+    row = {"name": spec["name"], "profile": prepared["profile"], "space": prepared["space"], "plans": [], "rivals": {}}
+    contenders, loaded = [], []
+    if options.triton and options.triton in spec["name"]:
+        for name, run in list(rivals.items())[:1]:
+            rivals["Triton"] = torch.compile(run, mode="max-autotune-no-cudagraphs", dynamic=False)
+    for name, run in rivals.items():
+        try:
+            contenders.append((row["rivals"], name, Contender(torch, run, options.batch_ms)))
+        except Exception as e:
+            row.setdefault("rival_errors", {})[name] = said(e)
+            torch.cuda.synchronize()
+    for plan in plans:
+        told = {k: plan[k] for k in ("rank", "predicted_us", "plan")}
+        row["plans"].append(told)
+        if plan["rank"] in hung:
+            told["failed"] = "does not end"
+            continue
+        try:
+            with open(os.path.join(folder, plan["image"]), "rb") as f:
+                kernel = kernels.Kernel(torch, plan["manifest"], f.read(), tensors)
+            loaded.append(kernel)
+            run_once(torch, kernel)
+            if expected is not None:
+                out = plan["manifest"]["outputs"][0]
+                told["error"] = error_of(torch, kernel.outputs[out["name"]], expected)
+                told["verified"] = told["error"] <= operators.tolerance(spec, out["dtype"], reduction_length(spec))
+            contenders.append((told, "measured_us", Contender(torch, kernel, options.batch_ms)))
+        except Hung:
+            hung.append(plan["rank"])
+            raise
+        except Exception as e:
+            told["failed"] = said(e)
+            try:
+                torch.cuda.synchronize()
+            except Exception:  # the context is lost: nothing can go on
+                raise RuntimeError(f"plan {plan['rank']}: {told['failed']}") from None
+    for _ in range(options.rounds):
+        for _, _, c in contenders:
+            c.replay()
+    for place, key, c in contenders:
+        place[key] = c.us
+    for kernel in loaded:
+        kernel.close()
+    return row
 
 
 # ---- Figures
@@ -226,65 +203,93 @@ def spearman(a, b):
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(ranks(a), ranks(b))) / (n * (n * n - 1)) if n > 1 else 1.0
 
 
-def mean_ratio(pairs):
-    return math.exp(statistics.fmean(math.log(x / y) for x, y in pairs)) if pairs else None
+def mean(ratios):
+    ratios = list(ratios)
+    return math.exp(statistics.fmean(map(math.log, ratios))) if ratios else None
+
+
+def chosen(row):
+    """The plan that users get, if it ran."""
+    first = row["plans"][0] if row.get("plans") else {}
+    return first if "measured_us" in first else None
+
+
+def best_us(row):
+    return min(p["measured_us"] for p in row["plans"] if "measured_us" in p)
 
 
 def summarise(rows):
-    measured = [r for r in rows if "measured_us" in r]
-    summary = {"workloads": len(rows), "verified": sum(bool(r.get("verified")) for r in rows)}
-    if measured:
-        predicted, times = [r["predicted_us"] for r in measured], [r["measured_us"] for r in measured]
-        summary["prediction"] = {"spearman": spearman(predicted, times), "predicted_over_measured": mean_ratio(list(zip(predicted, times))),
-                                 "within_2x": sum(0.5 <= p / t <= 2 for p, t in zip(predicted, times)) / len(times)}
-    for peer in ("library", "triton"):
-        pairs = [(r[peer + "_us"], r["measured_us"]) for r in measured if peer + "_us" in r]
-        if pairs:
-            summary[peer + "_over_rgen"] = {"workloads": len(pairs), "geometric_mean": mean_ratio(pairs), "rgen_faster": sum(p > m for p, m in pairs)}
-    return summary
+    ran = [r for r in rows if chosen(r)]
+    beside = [min(r["rivals"].values()) / chosen(r)["measured_us"] for r in ran if r["rivals"]]
+    predictions = [(chosen(r)["predicted_us"], chosen(r)["measured_us"]) for r in ran]
+    checked = [p["verified"] for r in rows for p in r.get("plans", []) if "verified" in p]
+    regrets = [chosen(r)["measured_us"] / best_us(r) for r in ran]
+    return {"workloads": len(rows), "ran": len(ran), "plans_verified": f"{sum(checked)} of {len(checked)}",
+            "rival_over_rgen": {"workloads": len(beside), "geometric_mean": mean(beside), "at_least_1": sum(b >= 1 for b in beside)},
+            "prediction": {"spearman": spearman(*zip(*predictions)) if ran else None, "predicted_over_measured": mean(p / m for p, m in predictions)},
+            "regret": {"geometric_mean": mean(regrets), "within_10_percent": sum(r <= 1.1 for r in regrets) / max(len(regrets), 1)}}
 
 
-def table(rows):
-    lines = [f"{'workload':36} {'rgen':>9} {'predicted':>9} {'ratio':>6} {'library':>9} {'triton':>9}  bound"]
-    for r in rows:
-        def us(key):
-            return f"{r[key]:9.2f}" if key in r else f"{'-':>9}"
-        ratio = f"{r['predicted_us'] / r['measured_us']:6.2f}" if "measured_us" in r and "predicted_us" in r else f"{'-':>6}"
-        lines.append(f"{r['name'][:36]:36} {us('measured_us')} {us('predicted_us')} {ratio} {us('library_us')} {us('triton_us')}  "
-                     f"{r.get('error', r.get('peer_error', r.get('bound', '')))}")
-    return "\n".join(lines)
+def line(row):
+    c = chosen(row)
+    if not c:
+        return f"{row['name'][:40]:40} {row.get('failed') or (row['plans'] or [{}])[0].get('failed', 'no plan')}"
+    wrong = [p["rank"] for p in row["plans"] if p.get("verified") is False]
+    rival = min(row["rivals"], key=row["rivals"].get, default=None)
+    return (f"{row['name'][:40]:40} {c['measured_us']:9.2f} {c['predicted_us']:9.2f} {c['predicted_us'] / c['measured_us']:5.2f} {best_us(row):9.2f} "
+            + (f"{row['rivals'][rival]:9.2f} {row['rivals'][rival] / c['measured_us']:5.2f} {rival}" if rival else f"{'-':>9} {'-':>5}")
+            + (f"  WRONG: plans {wrong}" if wrong else ""))
 
 
 def main():
     options = parse_arguments()
-    with open(options.bench) as f:
-        bench = json.load(f)
-    specs = {e["name"]: e for e in load_specs(options.workloads)}
-    torch, why = import_torch(options.device)
-    if not torch:
-        print(f"peers are skipped: {why}", file=sys.stderr)
-    rows = []
-    for r in bench["results"]:
-        if options.only not in r["name"]:
+    start = time.monotonic()
+    specs = {e["name"]: e for e in document.load_specs(options.workloads)}
+    torch = import_torch(options.device)
+    rows, hung = [], {}
+    if options.resume and os.path.exists(options.output):
+        with open(options.output) as f:
+            before = json.load(f)
+        rows, hung = before["results"], before["hung"]
+    done = {r["name"] for r in rows}
+    result = {"date": datetime.date.today().isoformat(), "device": torch.cuda.get_device_name(options.device),
+              "peers": {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()},
+              "hung": hung, "results": rows}
+
+    def write():
+        if options.output:
+            with open(options.output, "w") as f:
+                json.dump(result | {"summary": summarise(rows)}, f, indent=1)
+                f.write("\n")
+
+    print(f"{'workload':40} {'rgen us':>9} {'predicted':>9} {'ratio':>5} {'best plan':>9} {'rival us':>9} {'/rgen':>5}")
+    for name, spec in specs.items():
+        path = os.path.join(options.folder, name + ".json")
+        if options.only not in name or name in done or not os.path.exists(path):
             continue
-        row = {k: r[k] for k in ("name", "predicted_us", "limit_us", "bound", "measured_us", "measured_min_us", "verified", "registers", "device") if k in r}
-        if "error" in r:
-            row["error"] = r["error"]["message"]
-        if torch and r["name"] in specs:
-            row.update(measure_peers(torch, specs[r["name"]], options))
+        if time.monotonic() - start > options.budget:
+            print("the time is up")
+            break
+        with open(path) as f:
+            prepared = json.load(f)
+        try:
+            row = measure(torch, spec, prepared, options.folder, hung.setdefault(name, []), options)
+        except Hung:
+            print(f"{name}: plan {hung[name][-1]} does not end", flush=True)
+            write()
+            os._exit(3)  # the context cannot be closed
+        except Exception as e:
+            row = {"name": name, "failed": said(e), "plans": [], "rivals": {}}
+            rows.append(row)
+            write()
+            torch.cuda.synchronize()  # raises where the context is lost: what follows would fail too
+            rows.pop()
         rows.append(row)
-        print(f"\r{len(rows)} of {len(bench['results'])}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    document = {"date": datetime.date.today().isoformat(), "rgen": bench["rgen"], "profile": bench["profile"], "summary": summarise(rows), "results": rows}
-    if torch:
-        document["peers"] = {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
-                             "device": torch.cuda.get_device_name(options.device)}
-    print(table(rows))
-    print(json.dumps(document["summary"], indent=2))
-    if options.output:
-        with open(options.output, "w") as f:
-            json.dump(document, f, indent=1)
-            f.write("\n")
+        print(line(row), flush=True)
+        write()
+        torch.cuda.empty_cache()
+    write()
+    print(json.dumps(summarise(rows), indent=2))
     return 0
 
 

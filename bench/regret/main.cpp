@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "driver/compile.h"
+#include "driver/cuda.h"
 #include "driver/session.h"
 #include "ir/ir.h"
 
@@ -33,10 +34,10 @@ using json = nlohmann::ordered_json;
 namespace {
 
 struct Options {
-  std::string file, hw = "host", only, save, times;
+  std::string file, hw = "host", only, save, times, prepare;
   int threads = 1, plans = 60, first = 10, breadth = 16, rounds = 3, finalists = 8, jobs = 2;
   uint64_t seed = 1;
-  double seconds = 0.02;
+  double seconds = 0.02, within = std::numeric_limits<double>::infinity();
   bool all = false, as_json = false;
 };
 
@@ -78,40 +79,66 @@ struct Plans {
   driver::Planned chosen;
 };
 Plans look(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile, const Options& o) {
-  driver::PlanOptions wide{o.threads, 1000000, "cpp"};
+  const bool gpu = profile->kind == hw::Profile::Kind::gpu;
+  const driver::PlanOptions best{gpu ? 0 : o.threads, 1, gpu ? "cuda" : "cpp"};
+  driver::PlanOptions wide = best;
+  wide.top_k = 1000000;
   wide.breadth = o.breadth;
-  return {driver::plan(program, profile, wide), driver::plan(program, profile, {o.threads, 1, "cpp"}).front()};
+  return {driver::plan(program, profile, wide), driver::plan(program, profile, best).front()};
+}
+
+driver::BuildOptions build_options() {
+  const auto variable = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
+  return {"", variable("PATH"), cache_folder(), variable("RGEN_NVRTC")};
+}
+
+/// Calls `work(i)` for every i < n from `jobs` threads.
+template <class Work>
+void in_parallel(size_t n, int jobs, const Work& work) {
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> workers;
+  for (int j = 0; j < jobs; ++j)
+    workers.emplace_back([&] {
+      for (size_t i; (i = next++) < n;) work(i);
+    });
+  for (std::thread& w : workers) w.join();
+}
+
+/// The chosen plan, then a sample of all others. Pre: they are of one look.
+std::vector<const driver::Planned*> sample(const Plans& plans, const Options& o) {
+  std::vector<const driver::Planned*> drawn{&plans.chosen};
+  const double most = o.within * plans.chosen.candidate.estimate.us;
+  size_t feasible = 0;  // ranked: those that are not, and those that are slower than wanted, come last
+  while (feasible < plans.all.size() && plans.all[feasible].candidate.estimate.us <= most &&
+         std::isfinite(plans.all[feasible].candidate.estimate.us))
+    ++feasible;
+  for (size_t r : draw(feasible, o))
+    if (plans.all[r].candidate.plan_json != plans.chosen.candidate.plan_json) drawn.push_back(&plans.all[r]);
+  return drawn;
 }
 
 std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& program, const std::shared_ptr<const hw::Profile>& profile,
                             const Options& o, size_t& space) {
-  const auto [plans, chosen] = look(program, profile, o);
-  space = plans.size();
-  std::vector<const driver::Planned*> drawn{&chosen};
-  for (size_t r : draw(space, o))
-    if (plans[r].candidate.plan_json != chosen.candidate.plan_json) drawn.push_back(&plans[r]);
+  const Plans plans = look(program, profile, o);
+  space = plans.all.size();
+  const std::vector<const driver::Planned*> drawn = sample(plans, o);
 
   for (size_t i = 0; !o.save.empty() && i < drawn.size(); ++i) {
     std::filesystem::create_directories(o.save);
     std::ofstream(std::filesystem::path(o.save) / fmt::format("{}.{}.cpp", program->name, i)) << driver::emit(*drawn[i]).code.source;
   }
   std::vector<std::unique_ptr<driver::Kernel>> kernels(drawn.size());
-  std::atomic<size_t> next{0};
   std::exception_ptr failed;  // the chosen plan, without which there is no regret
-  std::vector<std::thread> workers;
-  for (int j = 0; j < o.jobs; ++j)
-    workers.emplace_back([&] {
-      for (size_t i; (i = next++) < drawn.size();) try {
-          kernels[i] = std::make_unique<driver::Kernel>(
-              driver::compile(*drawn[i], {"", std::getenv("PATH") ? std::getenv("PATH") : "", cache_folder()}));
-        } catch (const Error& e) {
-          if (i == 0)
-            failed = std::current_exception();
-          else
-            std::cerr << fmt::format("{}: plan left out: {}\n", program->name, e.what());
-        }
-    });
-  for (std::thread& w : workers) w.join();
+  in_parallel(drawn.size(), o.jobs, [&](size_t i) {
+    try {
+      kernels[i] = std::make_unique<driver::Kernel>(driver::compile(*drawn[i], build_options()));
+    } catch (const Error& e) {
+      if (i == 0)
+        failed = std::current_exception();
+      else
+        std::cerr << fmt::format("{}: plan left out: {}\n", program->name, e.what());
+    }
+  });
   if (failed) std::rethrow_exception(failed);
 
   const auto inputs = run::make_inputs(*program, o.seed);
@@ -148,6 +175,34 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
   for (size_t i = 0; i < drawn.size(); ++i)
     if (kernels[i]) samples.push_back({i, drawn[i]->candidate.estimate.us, us[i], summary(*drawn[i])});
   return samples;
+}
+
+/// The sample for a GPU that is elsewhere: NAME.json with the plans' predictions and manifests, NAME.RANK.cubin beside it.
+void prepare(const ir::SpecEntry& entry, const std::shared_ptr<const ir::TensorProgram>& program,
+             const std::shared_ptr<const hw::Profile>& profile, const Options& o) {
+  const std::filesystem::path folder = o.prepare;
+  std::filesystem::create_directories(folder);
+  const Plans plans = look(program, profile, o);
+  const std::vector<const driver::Planned*> drawn = sample(plans, o);
+  std::vector<json> rows(drawn.size());
+  in_parallel(drawn.size(), o.jobs, [&](size_t i) {
+    const driver::Planned& p = *drawn[i];
+    const std::string image = fmt::format("{}.{}.cubin", entry.name, i);
+    try {
+      const driver::Emission e = driver::emit(p);
+      const driver::CudaImage code = driver::compile_cuda(e.code, emit::cuda_arch(*profile), run::DeviceImage::cubin, build_options());
+      std::ofstream(folder / image, std::ios::binary) << code.image;
+      rows[i] = {{"rank", i},
+                 {"predicted_us", p.candidate.estimate.us},
+                 {"plan", summary(p)},
+                 {"image", image},
+                 {"manifest", json::parse(e.manifest)}};
+    } catch (const Error& e) { std::cerr << fmt::format("{}: plan {} left out: {}\n", program->name, i, e.what()); }
+  });
+  json document{{"name", entry.name}, {"profile", profile->name}, {"space", plans.all.size()}, {"plans", json::array()}};
+  for (json& r : rows)
+    if (!r.is_null()) document["plans"].push_back(std::move(r));
+  std::ofstream(folder / (entry.name + ".json")) << document.dump(1) << "\n";
 }
 
 /// What tells a plan from others, whatever the model says of it.
@@ -211,6 +266,7 @@ int main(int argc, char** argv) try {
   app.add_option("--threads", o.threads, "Threads planned for and used")->capture_default_str();
   app.add_option("--plans", o.plans, "Plans measured a workload")->capture_default_str();
   app.add_option("--first", o.first, "... of which so many are the first of the ranking")->capture_default_str();
+  app.add_option("--within", o.within, "... and the rest of those predicted within so many times the chosen plan's time (default: all)");
   app.add_option("--breadth", o.breadth, "How much wider than construction the space is")->capture_default_str();
   app.add_option("--rounds", o.rounds, "Times each plan is measured, in turn; the least of the medians counts")->capture_default_str();
   app.add_option("--finalists", o.finalists, "So many of the fastest, and the chosen one, have twice as many rounds more")
@@ -218,6 +274,7 @@ int main(int argc, char** argv) try {
   app.add_option("--seconds", o.seconds, "Length of one measurement")->capture_default_str();
   app.add_option("--seed", o.seed, "Seed of the sample and the inputs")->capture_default_str();
   app.add_option("--save", o.save, "Folder for the sources of the measured plans, NAME.RANK.cpp");
+  app.add_option("--prepare", o.prepare, "Of a GPU's profile: folder for the plans' cubins and manifests; nothing is measured here");
   app.add_option("--times", o.times, "Of an earlier run (--json), whose plans are ranked again: nothing is measured")
       ->check(CLI::ExistingFile);
   app.add_flag("--all", o.all, "Show every measured plan");
@@ -242,6 +299,10 @@ int main(int argc, char** argv) try {
     if (entry.name.find(o.only) == std::string::npos) continue;
     size_t space = 0;
     const auto program = std::make_shared<const ir::TensorProgram>(entry.build());
+    if (!o.prepare.empty()) {
+      prepare(entry, program, profile, o);
+      continue;
+    }
     auto samples = earlier.contains(entry.name) ? predict_again(program, profile, o, earlier[entry.name], space)
                    : o.times.empty()            ? measure(program, profile, o, space)
                                                 : std::vector<Sample>{};
@@ -270,6 +331,7 @@ int main(int argc, char** argv) try {
       row["plans"].push_back({{"rank", s.rank}, {"predicted_us", s.predicted_us}, {"measured_us", s.measured_us}, {"plan", s.plan}});
     results.push_back(std::move(row));
   }
+  if (!o.prepare.empty()) return 0;
   const auto share = [](const std::vector<double>& v, double limit) {
     return v.empty() ? 0.0 : 100.0 * double(std::count_if(v.begin(), v.end(), [&](double x) { return x <= limit; })) / double(v.size());
   };
