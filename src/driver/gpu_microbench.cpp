@@ -112,6 +112,16 @@ double measure_launch(const Bench& b) {
   return best * 1e3 / calls;
 }
 
+/// Cycles from block to block of a grid that the device hands out, of a warp that ends at once.
+double measure_block_launch(const Bench& b, double ghz) {
+  constexpr double enough_ms = 0.1;
+  for (int n = 4096;; n *= 4) {
+    double ms = INFINITY;
+    for (int r = 0; r < kRepeats; ++r) ms = std::min(ms, b.milliseconds("nothing", n, 32, {b.operands()}));
+    if (ms >= enough_ms || n >= 1 << 20) return ms * 1e6 * ghz / n;
+  }
+}
+
 /// Memory of a power of two of bytes, walked through round and round: each stream begins where the last one ended.
 class Area {
  public:
@@ -206,6 +216,7 @@ GpuFigures measure_gpu(const CudaContext& context, const std::string& image, boo
   figures.ghz = measure_clock(b, sms);  // first: it also brings the clock up
   measure_operations(b, tensor_cores, figures);
   figures.launch_us = measure_launch(b);
+  figures.block_launch = measure_block_launch(b, figures.ghz);
   measure_memory(b, sms, driver.attribute(ordinal, cuda::l2_cache_size), context.device().memory_bytes, figures);
   return figures;
 }

@@ -29,6 +29,7 @@ struct GpuFigures {
   std::map<std::string, double> cycles;   ///< of an SM for one operation of a warp, by GpuOperation::figure
   std::map<std::string, double> latency;  ///< cycles from result to result, by figure
   double launch_us = 0;                   ///< of an empty kernel, back to back
+  double block_launch = 0;                ///< cycles from one block of a grid to the next
   double l1_latency = 0, shared_latency = 0, l2_latency = 0, dram_latency = 0;  ///< cycles of a dependent load
   double shared_read = 0, shared_write = 0;                                     ///< bytes a cycle and SM
   struct Row {

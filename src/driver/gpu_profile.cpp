@@ -147,6 +147,7 @@ void apply_rates(json& doc, const GpuFigures& f) {
   for (auto& [name, entry] : doc["cycles"].items())
     if (const auto c = f.cycles.find(name == "select" ? "compare" : name); c != f.cycles.end()) entry = measured(c->second, "cycles");
   doc["call"] = measured(f.launch_us, "us");
+  doc["gpu"]["block_launch"] = measured(f.block_launch, "cycles");
 }
 
 json bandwidth(const std::vector<GpuFigures::Row>& rows, double GpuFigures::Row::*column) {

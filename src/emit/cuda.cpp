@@ -120,7 +120,8 @@ class Kernels {
 std::string cuda_arch(const hw::Profile& profile) { return profile.arch + (profile.has("wgmma") ? "a" : ""); }
 
 Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
-  const LoopProgram loops = lower::lower(program, *candidate.program);
+  LoopProgram loops = lower::lower(program, *candidate.program);
+  lower::stores_last(loops);
   if (loops.lanes != lanes(Simd::cuda))
     throw Error(ErrorCode::unsupported, "CUDA kernels are written for warps of 32: set /vector/bits to 1024", profile.name);
   Dialect dialect{Simd::cuda};

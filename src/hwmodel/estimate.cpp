@@ -166,6 +166,8 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
                 (dram_read / dram.read_gbs(sharers) + dram_write / dram.write_gbs(sharers)) / sharers / 1e3};
   Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
   for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
+  // one unit of the device hands out all blocks
+  if (const double handed_out = blocks * p.gpu.block_launch_ns / 1e3; handed_out > o.longest) o.longest = handed_out, o.bound = "parallel";
   e.overhead_us = p.call_us;
   e.us = o.longest + o.exposed + e.overhead_us;
   e.bound = o.bound;

@@ -96,7 +96,8 @@ struct Profile {
     int warp = 0, max_threads_per_sm = 0, max_blocks_per_sm = 0, max_threads_per_block = 0;
     int registers_per_sm = 0, max_registers_per_thread = 0, smem_banks = 0;
     int64_t smem_per_sm = 0, smem_per_block = 0;
-    int schedulers = 0;  ///< warp schedulers an SM
+    int schedulers = 0;          ///< warp schedulers an SM
+    double block_launch_ns = 0;  ///< from one block of a grid that the device hands out to the next
   } gpu;
 
   std::string json;  ///< the canonical document (sorted keys), of which `hash` is the content hash

@@ -230,6 +230,7 @@ class Reader {
     g.smem_per_sm = bytes(in["smem_per_sm"], "/gpu/smem_per_sm/value");
     g.smem_per_block = bytes(in["smem_per_block"], "/gpu/smem_per_block/value");
     g.schedulers = count(in["schedulers"]);
+    g.block_launch_ns = in.contains("block_launch") ? nanoseconds(in["block_launch"]) : 1.2 / p_.ghz;
     if (p_.vector_bits != 32 * g.warp) fail("/vector/bits/value", "the vector of a gpu is 32 bits for each thread of a warp");
     if (g.smem_per_block > g.smem_per_sm) fail("/gpu/smem_per_block/value", "more than smem_per_sm");
     if (g.max_threads_per_block > g.max_threads_per_sm) fail("/gpu/max_threads_per_block/value", "more than max_threads_per_sm");

@@ -107,7 +107,9 @@ class StagedBlock {
   Int lands(int64_t rows, int64_t pass) const;
   std::vector<Source> gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
   std::vector<Source> panel_pieces(const Addressing& m);
-  void leave(const Int& m, int sums, int row, int64_t first_tile, int64_t tiles, const Int& warp_column);
+  bool reads_after() const;
+  void leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
+  void leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column, bool whole);
   TileParams parameters(const std::vector<Int>& at, const Int& n);
   void store_columns(const TileParams& params, const Int& n);
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/ir.h"
 #include "rtile/layout.h"
 
 namespace rgen::lower {
@@ -238,27 +239,68 @@ void StagedBlock::epilogue(int sums, int64_t together) {
       for (int64_t t = 0; t < tiles; ++t)
         effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
                {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
-      const int row = b_.variable("row", 0, 15);
-      loop(row, 16, [&] { leave(value("m", warp_row + Int(i * apart) + Int::var(row)), sums, row, j, tiles, warp_column); });
+      leave(value("m", warp_row + Int(i * apart)), sums, j, tiles, warp_column);
     }
 }
 
-/// A row's sums, if the matrix has it.
-void StagedBlock::leave(const Int& m, int sums, int row, int64_t first_tile, int64_t tiles, const Int& warp_column) {
-  const int64_t all = points(s_.row_axes);
-  const auto inside = [&] {
-    const std::vector<Int> at = point(s_.row_axes, m);
-    for (int64_t t = 0; t < tiles; ++t) {
-      const Int n = value("n", warp_column + Int((first_tile + t) * 32));
-      TileParams params = parameters(at, n);
-      params.sums = sums, params.sums_at = Int(t * rtile::kFragmentTile) + Int::var(row, rtile::kFragmentRow);
-      store_columns(params, n);
-    }
+/// The sums of 16 rows. Those of a tile that is all inside leave some rows at a time: their loads are under way together.
+void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
+  const Int last = first + Int(15), end = warp_column + Int((first_tile + tiles) * 32);
+  std::vector<Int> inside;
+  if (b_.range(last).second >= all) inside.push_back(Int(all - 1) - last);
+  if (b_.range(end).second > columns) inside.push_back(Int(columns) - end);
+  const int64_t together = reads_after() ? 8 : 4;
+  const auto whole = [&] {
+    const int rows = b_.variable("rows", 0, 16 / together - 1);
+    loop(
+        rows, 16 / together,
+        [&] {
+          for (int64_t r = 0; r < together; ++r)
+            leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
+        },
+        true);
   };
-  if (b_.range(m).second >= all)
-    when({Int(all - 1) - m}, inside);
+  const auto part = [&] {
+    const int row = b_.variable("row", 0, 15);
+    loop(row, 16, [&] {
+      const auto one = [&] { leave_row(first, Int::var(row), sums, first_tile, tiles, warp_column, false); };
+      const Int m = first + Int::var(row);
+      if (b_.range(m).second >= all)
+        when({Int(all - 1) - m}, one);
+      else
+        one();
+    });
+  };
+  if (inside.empty())
+    whole();
+  else if (all < 16 || columns < 32 * tiles)
+    part();
   else
-    inside();
+    choose(inside, whole, part);
+}
+
+/// Does what follows the reduction read tensors?
+bool StagedBlock::reads_after() const {
+  bool reads = false;
+  for (const rtile::Statement& s : c_.nest.outer)
+    ir::for_each_access(*s.value, [&](const ir::Access& a) {
+      reads |= std::none_of(c_.nest.inner.begin(), c_.nest.inner.end(), [&](const rtile::Statement& sum) { return sum.tensor == a.tensor; });
+    });
+  return reads;
+}
+
+/// A row's sums. `whole`: nothing of it lies beyond the matrix.
+void StagedBlock::leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column,
+                            bool whole) {
+  const std::vector<Int> at = point(s_.row_axes, whole ? within("m", first + row, points(s_.row_axes)) : value("m", first + row));
+  for (int64_t t = 0; t < tiles; ++t) {
+    const Int column = warp_column + Int((first_tile + t) * 32);
+    const Int n = whole ? within("n", column, extent(c_.plan.vec) - 31) : value("n", column);
+    TileParams params = parameters(at, n);
+    params.sums = sums, params.sums_at = Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow;
+    store_columns(params, n);
+  }
 }
 
 TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
