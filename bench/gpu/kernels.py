@@ -15,6 +15,7 @@ def _driver():
     cuda.cuModuleUnload.argtypes = [pointer]
     cuda.cuFuncSetAttribute.argtypes = [pointer, ctypes.c_int, ctypes.c_int]
     cuda.cuLaunchKernel.argtypes = [pointer] + [count] * 7 + [pointer, ctypes.POINTER(pointer), pointer]
+    cuda.cuTensorMapEncodeTiled.argtypes = [pointer, ctypes.c_int, count, pointer, pointer, pointer, pointer, pointer] + [ctypes.c_int] * 4
     cuda.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
     return cuda
 
@@ -26,6 +27,26 @@ def _check(result, call):
         raise RuntimeError(f"{call}: {(text.value or b'?').decode()} ({result})")
 
 
+_MAP_TYPES = {"u8": 0, "s8": 0, "f16": 6, "bf16": 9, "f32": 7, "s32": 3}
+_ELEMENT_BYTES = {"u8": 1, "s8": 1, "f16": 2, "bf16": 2, "f32": 4, "s32": 4}
+_SWIZZLE_128, _L2_256 = 3, 3
+
+
+def _tensor_map(tma, address):
+    """The 128 bytes of a CUtensorMap, at a multiple of 64."""
+    numbers = lambda kind, values: (kind * len(values))(*values)
+    size = _ELEMENT_BYTES[tma["dtype"]]
+    memory = ctypes.create_string_buffer(192)
+    at = -ctypes.addressof(memory) % 64
+    place = ctypes.c_void_p(ctypes.addressof(memory) + at)
+    rank = len(tma["extents"])
+    _check(_driver().cuTensorMapEncodeTiled(
+        place, _MAP_TYPES[tma["dtype"]], rank, address + tma["offset"] * size, numbers(ctypes.c_uint64, tma["extents"]),
+        numbers(ctypes.c_uint64, [s * size for s in tma["strides"][1:]]), numbers(ctypes.c_uint32, tma["box"]),
+        numbers(ctypes.c_uint32, [1] * rank), 0, _SWIZZLE_128, _L2_256, 0), "cuTensorMapEncodeTiled")
+    return memory, place.value
+
+
 class _Launch:
     def __init__(self, module, launch, address_of):
         self.function = ctypes.c_void_p()
@@ -33,8 +54,16 @@ class _Launch:
         if launch["shared_bytes"] > _EAGER_SHARED_BYTES:
             _check(_driver().cuFuncSetAttribute(self.function, _MAX_DYNAMIC_SHARED_BYTES, launch["shared_bytes"]), launch["symbol"])
         self.shape = (*launch["grid"], *launch["block"], launch["shared_bytes"])
-        self.values = [ctypes.c_void_p(address_of(a)) for a in launch["args"]]
-        self.arguments = (ctypes.c_void_p * len(self.values))(*(ctypes.addressof(v) for v in self.values))
+        self.values, places = [], []
+        for a in launch["args"]:
+            if "tma" in a:
+                memory, place = _tensor_map(a["tma"], address_of(a["tma"]))
+            else:
+                memory = ctypes.c_void_p(address_of(a))
+                place = ctypes.addressof(memory)
+            self.values.append(memory)
+            places.append(place)
+        self.arguments = (ctypes.c_void_p * len(places))(*places)
 
     def __call__(self, stream):
         _check(_driver().cuLaunchKernel(self.function, *self.shape, stream, self.arguments, None), "cuLaunchKernel")

@@ -38,15 +38,46 @@ run::CudaDeviceInfo target_device(const CudaDriver& driver, int ordinal) {
   return driver.device(ordinal);
 }
 
-void enqueue(const CudaContext& context, const emit::Launch& l, cuda::Function function, std::vector<void*>& pointers,
+void enqueue(const CudaContext& context, const emit::Launch& l, cuda::Function function, std::vector<void*>& arguments,
              cuda::Stream stream) {
-  std::vector<void*> arguments;
-  for (void*& p : pointers) arguments.push_back(&p);
   const cuda::Result r = context.driver()->api().launch(function, unsigned(l.grid), 1, 1, unsigned(l.block), 1, 1, unsigned(l.shared_bytes),
                                                         stream, arguments.data(), nullptr);
   if (r != cuda::success)
     context.check(r, "cuLaunchKernel of '" + l.symbol + "' (" + std::to_string(l.grid) + " blocks of " + std::to_string(l.block) +
                          " threads, " + std::to_string(l.shared_bytes) + " bytes of shared memory)");
+}
+
+cuda::MapType map_type(DType t) {
+  switch (t) {
+    case DType::f16:
+      return cuda::map_f16;
+    case DType::bf16:
+      return cuda::map_bf16;
+    case DType::f32:
+      return cuda::map_f32;
+    case DType::s32:
+      return cuda::map_s32;
+    case DType::s16:
+      return cuda::map_u16;
+    default:
+      return cuda::map_u8;
+  }
+}
+
+/// The map of a tensor that begins at `address`.
+cuda::TensorMap encoded(const CudaContext& context, const lower::TensorMap& map, void* address) {
+  const cuda::Api& api = context.driver()->api();
+  if (!api.encode_map)
+    throw Error(ErrorCode::device, "this kernel needs cuTensorMapEncodeTiled, which the driver (CUDA " + context.driver()->version() +
+                                       ") does not have; take one of CUDA 12 or later");
+  std::vector<unsigned long long> extents(map.extents.begin(), map.extents.end()), strides;
+  for (size_t d = 1; d < map.strides.size(); ++d) strides.push_back((unsigned long long)(map.strides[d] * size_of(map.dtype)));
+  const std::vector<unsigned> box(map.box.begin(), map.box.end()), ones(map.box.size(), 1);
+  cuda::TensorMap made;
+  context.check(api.encode_map(&made, map_type(map.dtype), unsigned(box.size()), static_cast<char*>(address) + map.offset * size_of(map.dtype),
+                               extents.data(), strides.data(), box.data(), ones.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
+                "cuTensorMapEncodeTiled");
+  return made;
 }
 
 }  // namespace
@@ -104,13 +135,17 @@ void GpuKernel::launch(void* const* args, void* workspace, cuda::Stream stream) 
   if (code_.workspace_bytes > 0) require_aligned(workspace, "the workspace");
   const std::shared_ptr<const Loaded> code = loaded();
   const CudaScope scope(code->context());
-  std::vector<void*> pointers;
+  std::vector<void*> pointers, arguments;
+  std::vector<cuda::TensorMap> maps;
   for (size_t i = 0; i < code_.launches.size(); ++i) {
     const emit::Launch& l = code_.launches[i];
-    pointers.clear();
-    for (const emit::Launch::Arg& a : l.args)
-      pointers.push_back(a.tensor >= 0 ? args[a.tensor] : static_cast<char*>(workspace) + a.workspace);
-    enqueue(code->context(), l, code->launches[i], pointers, stream);
+    pointers.clear(), arguments.clear(), maps.clear();
+    pointers.reserve(l.args.size()), maps.reserve(l.args.size());  // `arguments` points into them
+    for (const emit::Launch::Arg& a : l.args) {
+      void* const p = a.tensor >= 0 ? args[a.tensor] : static_cast<char*>(workspace) + a.workspace;
+      arguments.push_back(a.map ? static_cast<void*>(&maps.emplace_back(encoded(code->context(), *a.map, p))) : &pointers.emplace_back(p));
+    }
+    enqueue(code->context(), l, code->launches[i], arguments, stream);
   }
 }
 
@@ -122,8 +157,9 @@ void GpuKernel::prepack(int input, const void* source, void* packed, cuda::Strea
   require_aligned(packed, "the packed form of input " + std::to_string(input));
   const std::shared_ptr<const Loaded> code = loaded();
   const CudaScope scope(code->context());
-  std::vector<void*> pointers = {const_cast<void*>(source), packed};
-  enqueue(code->context(), entry->launch, code->prepacks[size_t(entry - code_.prepack.begin())], pointers, stream);
+  void* from = const_cast<void*>(source);
+  std::vector<void*> arguments = {&from, &packed};
+  enqueue(code->context(), entry->launch, code->prepacks[size_t(entry - code_.prepack.begin())], arguments, stream);
 }
 
 void require_gpu(const hw::Profile& profile, const GpuOptions& options) {

@@ -32,10 +32,21 @@ Json launch(const emit::Launch& l, Json args) {
           {"cluster", l.cluster}, {"args", std::move(args)}};
 }
 
+Json argument(const emit::Launch::Arg& a, const ir::TensorProgram& program) {
+  Json of = a.tensor >= 0 ? Json{{"tensor", argument_name(program, a.tensor)}} : Json{{"workspace", a.workspace}};
+  if (!a.map) return of;
+  of.update({{"dtype", to_string(a.map->dtype)},
+             {"offset", a.map->offset},
+             {"extents", a.map->extents},
+             {"strides", a.map->strides},
+             {"box", a.map->box},
+             {"swizzle", lower::TensorMap::kRowBytes}});
+  return {{"tma", of}};
+}
+
 Json launch(const emit::Launch& l, const ir::TensorProgram& program) {
   Json args = Json::array();
-  for (const emit::Launch::Arg& a : l.args)
-    args.push_back(a.tensor >= 0 ? Json{{"tensor", argument_name(program, a.tensor)}} : Json{{"workspace", a.workspace}});
+  for (const emit::Launch::Arg& a : l.args) args.push_back(argument(a, program));
   return launch(l, std::move(args));
 }
 

@@ -1,5 +1,6 @@
 // Backends print a loop program as source. One .cpp and one row of `backends()` each.
 #pragma once
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 
 #include "hwmodel/profile.h"
 #include "ir/tensor_program.h"
+#include "lower/loop_program.h"
 #include "rtile/construct.h"
 
 namespace rgen::emit {
@@ -19,6 +21,8 @@ struct Launch {
   struct Arg {
     int tensor = -1;         ///< position among inputs, then outputs (a prepacked input's slot: its packed buffer)
     int64_t workspace = -1;  ///< else: bytes from the workspace's start
+    /// Not the pointer is passed, but a map of the tensor for the copy unit, by value (CUtensorMap, 128 bytes).
+    std::shared_ptr<const lower::TensorMap> map = {};
   };
   std::string symbol;
   int64_t grid = 1;

@@ -46,6 +46,10 @@ class Kernels {
   bool in_warp(int b) const { return p_.buffers[size_t(b)].kind == Buffer::Kind::warp; }
   std::string parameter(int b) const {  // what lanes exchange through memory must not look untouched by others
     const Buffer& buffer = p_.buffers[size_t(b)];
+    if (buffer.kind == Buffer::Kind::map) {
+      printer_.used.insert("tensor_map");
+      return "const __grid_constant__ tensor_map " + printer_.buffer(size_t(b));
+    }
     return Printer::type(buffer) + (buffer.exchanged ? " " : " __restrict__ ") + printer_.buffer(size_t(b));
   }
   /// Bytes of a warp's tile buffers.
@@ -62,6 +66,8 @@ class Kernels {
         text += "  t." + printer_.buffer(size_t(b)) + " = reinterpret_cast<" + Printer::type(p_.buffers[size_t(b)]) +
                 ">(shared_base() + threadIdx.x / 32 * " + std::to_string(warp_bytes(used)) + " + " +
                 std::to_string(p_.buffers[size_t(b)].offset) + ");\n";
+      else if (p_.buffers[size_t(b)].kind == Buffer::Kind::map)
+        text += "  t." + printer_.buffer(size_t(b)) + " = &" + printer_.buffer(size_t(b)) + ";\n";
       else  // the alignment lets the compiler merge loads of neighbours
         text += "  t." + printer_.buffer(size_t(b)) + " = static_cast<" + Printer::type(p_.buffers[size_t(b)]) +
                 ">(__builtin_assume_aligned(" + printer_.buffer(size_t(b)) + ", " + std::to_string(kCudaAlignment) + "));\n";
@@ -95,7 +101,8 @@ class Kernels {
       const Buffer& buffer = p_.buffers[size_t(b)];
       if (in_warp(b)) continue;
       parameters += (parameters.empty() ? "" : ", ") + parameter(b);
-      launch.args.push_back(buffer.kind == Buffer::Kind::workspace ? Launch::Arg{-1, buffer.offset} : Launch::Arg{buffer.argument, -1});
+      const bool in_workspace = buffer.argument < 0;
+      launch.args.push_back({in_workspace ? -1 : buffer.argument, in_workspace ? buffer.offset : -1, buffer.map});
     }
     std::string text = signature(name, launch.block, r.resident, parameters, r.cluster) + tensors(used);
     if (together) {

@@ -30,7 +30,10 @@ std::string Printer::definitions() {
 
 bool Printer::in_memory(const Buffer& b) { return b.kind != Buffer::Kind::local && b.kind != Buffer::Kind::shared; }
 
-std::string Printer::type(const Buffer& b) { return (b.kind == Buffer::Kind::input ? "const " : "") + std::string(c_type(b.dtype)) + "*"; }
+std::string Printer::type(const Buffer& b) {
+  if (b.kind == Buffer::Kind::map) return "const void*";
+  return (b.kind == Buffer::Kind::input ? "const " : "") + std::string(c_type(b.dtype)) + "*";
+}
 
 std::set<int> Printer::buffers_of(int proc) const {
   std::set<int> all;
@@ -220,9 +223,12 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
   }
   if (o.primitive.starts_with("wgmma_") && o.args.size() == 6) {  // the first of its sums, columns; where each factor is staged, its rows
     used.insert(o.primitive + "_n" + args[1]);
-    used.insert("stage_descriptor");
-    line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], stage_descriptor(" << args[2] << ", " << args[3]
-           << "), stage_descriptor(" << args[4] << ", " << args[5] << "));\n";
+    const auto descriptor = [&](size_t at) {  // a factor of no rows is in rows of boxes
+      const bool boxes = args[at + 1] == "0";
+      used.insert(boxes ? "box_descriptor" : "stage_descriptor");
+      return boxes ? "box_descriptor(" + args[at] + ")" : "stage_descriptor(" + args[at] + ", " + args[at + 1] + ")";
+    };
+    line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], " << descriptor(2) << ", " << descriptor(4) << ");\n";
     return true;
   }
   if (o.primitive != "cp16") return false;

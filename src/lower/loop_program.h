@@ -39,18 +39,31 @@ struct Variable {
   int64_t lo = 0, hi = 0;  ///< values it can take, both inclusive (for the bounds check)
 };
 
+/// A tensor as a GPU's copy unit takes boxes from it (TMA; CUDA driver API, cuTensorMapEncodeTiled). What a box has beyond the extents is 0.
+/// A row of the box is 128 bytes, and its pieces of 16 bytes change places with the row's number: the swizzle of 128 bytes (PTX ISA, "Shared
+/// Memory Matrix Layout").
+struct TensorMap {
+  DType dtype = DType::f16;
+  int64_t offset = 0;                     ///< elements from the tensor's start
+  std::vector<int64_t> extents, strides;  ///< elements; innermost first, whose stride is 1
+  std::vector<int64_t> box;               ///< elements, at most 256 along each
+  static constexpr int64_t kRowBytes = 128;
+};
+
 /// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
-/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that.
+/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that. A map is
+/// no memory, but how the copy unit sees a tensor in place of its pointer.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   int64_t elements = 0;  ///< addressable: offsets 0 … elements−1
-  enum class Kind : uint8_t { input, output, packed, workspace, local, shared, warp } kind = Kind::input;
-  int argument = -1;       ///< position in `args` (packed: of the input it replaces)
+  enum class Kind : uint8_t { input, output, packed, workspace, local, shared, warp, map } kind = Kind::input;
+  int argument = -1;       ///< position in `args` (packed: of the input it replaces; a map's: of the tensor, or −1 in the workspace)
   int64_t offset = 0;      ///< workspace, shared and warp: bytes from its start
   int64_t per_task = 0;    ///< workspace: 0 = shared, else bytes between tasks' copies; warp: bytes of a copy
   bool byte_wide = false;  ///< addressed in bytes whatever the dtype (interleaved groups)
   bool exchanged = false;  ///< a GPU's lanes read what other lanes write in the same region
+  std::shared_ptr<const TensorMap> map = {};
 };
 
 /// A pointer into a buffer, hoisted out of inner loops: buffer + offset.

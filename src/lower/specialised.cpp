@@ -3,8 +3,11 @@
 // block's: `full` when its copies have landed, `empty` when its products are done. Blocks are persistent: each walks several tasks, and
 // the stages of the next are filled while the sums of the last leave. What was packed comes in bulk, one thread asking for it, and in a
 // cluster half of it for the neighbour too.
+#include <optional>
+
 #include "lower/staged.h"
 #include "rtile/layout.h"
+#include "rtile/staged.h"
 
 namespace rgen::lower {
 
@@ -56,7 +59,7 @@ class SpecialisedLowering : StagedBlock {
     when({Int(0) - thread_}, [&] {
       const int stage = b_.variable("stage", 0, s_.stages - 1);
       loop(stage, s_.stages, [&] {
-        effect("barrier_init", {full(Int::var(stage)), Int(copiers_ + (packed() ? 1 : 0))});
+        effect("barrier_init", {full(Int::var(stage)), Int(s_.tensor_copies ? 1 : copiers_ + (packed() ? 1 : 0))});
         effect("barrier_init", {empty(Int::var(stage)), Int(s_.warps() * s_.cluster)});
       });
       effect("barriers_ready");
@@ -117,18 +120,32 @@ class SpecialisedLowering : StagedBlock {
   /// Two products a step, of 32 bytes of k each.
   void multiply(const Int& from) {
     const std::string product = "wgmma_" + factors(c_);
-    const int64_t half_a = block_rows_ * 2 * kPiece, half_b = block_columns_ * 2 * kPiece;
-    const Int row = row_warp_ * (row_tiles() * 64 * kPiece);
+    const bool boxes_b = s_.tensor_copies && !packed();
     effect("wgmma_fence");
     for (int64_t half = 0; half < 2 * s_.depth; ++half)
-      for (int64_t i = 0; i < row_tiles(); ++i)
-        effect(product, {Int(i * column_tiles()), Int(block_columns_), Address{ring_, from + row + Int(half * half_a + i * 64 * kPiece)},
-                         Int(block_rows_), Address{ring_, from + Int(part_b_ + half * half_b)}, Int(block_columns_)});
+      for (int64_t i = 0; i < row_tiles(); ++i) {
+        std::vector<Arg> args{Int(i * column_tiles()), Int(block_columns_)};
+        const auto factor = [&](const Int& at, int64_t rows, const Int& first, bool boxes) {
+          args.push_back(Address{ring_, from + at + staged_at(half, rows, boxes) + first * (boxes ? TensorMap::kRowBytes : kPiece)});
+          args.push_back(Int(boxes ? 0 : rows));
+        };
+        factor(Int(0), block_rows_, row_warp_ * (row_tiles() * 64) + Int(i * 64), s_.tensor_copies);
+        factor(Int(part_b_), block_columns_, Int(0), boxes_b);
+        effect(product, std::move(args));
+      }
     effect("wgmma_commit");
+  }
+
+  /// Where the `half`-th 32 bytes of k of a factor begin: in boxes, four of them in a row; else core matrices, those of 16 bytes of k behind
+  /// all rows.
+  static Int staged_at(int64_t half, int64_t rows, bool boxes) {
+    constexpr int64_t in_row = TensorMap::kRowBytes / (2 * kPiece);
+    return boxes ? Int(half / in_row * rows * TensorMap::kRowBytes + half % in_row * 2 * kPiece) : Int(half * rows * 2 * kPiece);
   }
 
   void produce() {
     share_registers("registers_lower", 56);
+    if (s_.tensor_copies) return when({Int(32 * s_.warps()) - thread_}, [&] { produce_boxes(); });
     place_copier(within("copier", thread_ - Int(32 * s_.warps()), copiers_));
     const int64_t lag = s_.lag();
     walk([&](const Int& before) {
@@ -155,6 +172,27 @@ class SpecialisedLowering : StagedBlock {
     for (int64_t last = lag; last > 0; --last) announce(turns_ * rounds_ - Int(last));
   }
 
+  /// All comes in bulk: one thread asks for it.
+  void produce_boxes() {
+    walk([&](const Int& before) {
+      const Box of_a = box(c_.plan.operand_a, s_.row_axes, first_row_, block_rows_);
+      const std::optional<Box> of_b = packed() ? std::nullopt : std::optional(box(c_.plan.operand_b, {c_.plan.vec}, first_column_, block_columns_));
+      const int packed_panel = packed() ? panel_pointer() : -1;
+      const int round = b_.variable("round", 0, rounds_ - 1);
+      loop(round, rounds_, [&] {
+        const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
+        const std::vector<Int> at = reduced_at(Int::var(round, s_.depth));
+        effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
+        effect("barrier_expect", {full(fill), Int(part_b_ + bytes_b_)});
+        copy_box(of_a, at, fill * memory_.stage, full(fill));
+        if (of_b)
+          copy_box(*of_b, at, fill * memory_.stage + Int(part_b_), full(fill));
+        else
+          ask_for_panel(packed_panel, at, fill);
+      });
+    });
+  }
+
   /// What this thread has copied of a round is there.
   void announce(const Int& number) {
     effect("proxy_fence");
@@ -171,10 +209,13 @@ class SpecialisedLowering : StagedBlock {
 
   /// All steps of a stage lie side by side. Of a cluster's blocks each brings its part for all.
   void fetch_panel(int panel, const Int& step, const Int& fill) {
-    const int64_t part = bytes_b_ / s_.cluster;
     effect("barrier_expect", {full(fill), Int(bytes_b_)});
+    ask_for_panel(panel, reduced_at(step), fill);
+  }
+  void ask_for_panel(int panel, const std::vector<Int>& at, const Int& fill) {
+    const int64_t part = bytes_b_ / s_.cluster;
     const Int to = fill * memory_.stage + Int(part_b_) + remainder("rank", block_, s_.cluster) * part;
-    std::vector<Arg> args{Address{ring_, to}, Address{panel, along_k(addressing(c_.plan.operand_b), reduced_at(step))}, Int(part),
+    std::vector<Arg> args{Address{ring_, to}, Address{panel, along_k(addressing(c_.plan.operand_b), at)}, Int(part),
                           full(fill)};
     if (s_.cluster > 1) args.insert(args.begin(), Int(s_.cluster));
     effect(s_.cluster > 1 ? "bulk_copy_all" : "bulk_copy", std::move(args));

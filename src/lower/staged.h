@@ -93,6 +93,17 @@ class StagedBlock {
   std::vector<Int> reduced_at(const Int& step);
   Int along_k(const Addressing& m, const std::vector<Int>& at) const;  ///< of an operand's address
   Int panel(const Addressing& m) const;                                ///< where this block's part of the packed constant begins (elements)
+  /// A factor as the copy unit takes it (rtile::tensor_box): a pointer to its map, and the axes of its further dimensions.
+  struct Box {
+    int map;
+    const rtile::Operand* operand;
+    std::vector<int> axes;
+    Int first;  ///< of the rows
+    int64_t rows;
+  };
+  Box box(int operand, const std::vector<int>& row_axes, const Int& first, int64_t rows);
+  /// ... with the reduced axes where `at` says: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
+  void copy_box(const Box& box, const std::vector<Int>& at, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
   void zero_sums();
   void settle();

@@ -5,6 +5,7 @@
 
 #include "ir/ir.h"
 #include "rtile/layout.h"
+#include "rtile/staged.h"
 
 namespace rgen::lower {
 
@@ -216,6 +217,32 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
     }
     if (s.padded_k) args.push_back(Int(k_extent() - piece) - at[size_t(c_.plan.k_axis)] - piece_ * piece);
     effect("cp16", std::move(args));
+  }
+}
+
+StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& row_axes, const Int& first, int64_t rows) {
+  const Operand& o = operand(operand_number);
+  const Addressing& m = addressing(operand_number);
+  const Buffer tensor = b_.program.buffers[size_t(m.buffer)];
+  const auto seen = rtile::tensor_box(c_.nest, m.value, row_axes, c_.plan.k_axis, int(element_bytes(o)));
+  TensorMap map{tensor.dtype, m.constant, seen->extents, seen->strides, {TensorMap::kRowBytes / element_bytes(o), rows}};
+  map.box.resize(map.extents.size(), 1);
+  b_.program.buffers.push_back({tensor.name + "_map", tensor.dtype, 1, Buffer::Kind::map, tensor.argument, tensor.offset, 0, false, false,
+                                std::make_shared<TensorMap>(std::move(map))});
+  Box box{b_.pointer(int(b_.program.buffers.size()) - 1, tensor.name + "_map"), &o, seen->axes, first, rows};
+  put({LetPtr{box.map, Int(0)}});
+  return box;
+}
+
+void StagedBlock::copy_box(const Box& box, const std::vector<Int>& at, const Int& to, const Address& barrier) {
+  const int64_t in_row = TensorMap::kRowBytes / element_bytes(*box.operand);
+  for (int64_t slab = 0; slab < s_.depth * kRowBytes / TensorMap::kRowBytes; ++slab) {
+    std::vector<Arg> args{Address{ring_, to + Int(slab * box.rows * TensorMap::kRowBytes)}, Address{box.map, Int(0)}};
+    args.push_back(at[size_t(c_.plan.k_axis)] + Int(slab * in_row)), args.push_back(box.first);
+    for (int a : box.axes) args.push_back(c_.nest.axes[size_t(a)].reduced ? at[size_t(a)] : start_[size_t(a)]);
+    const size_t rank = args.size() - 2;
+    args.push_back(barrier);
+    effect("tensor_copy_" + std::to_string(rank) + "d", std::move(args));
   }
 }
 

@@ -54,6 +54,7 @@ class BlockPlanner {
       (batch ? block_.batch_axes : block_.row_axes).push_back(int(a));
       if (!batch) rows_ *= nest.axes[a].extent;
     }
+    block_.tensor_copies = in_boxes();
   }
 
   std::vector<NestPlan> run() {
@@ -83,6 +84,16 @@ class BlockPlanner {
 
   bool group() const { return block_.unit == Staging::Unit::group; }
 
+  bool in_boxes() const {
+    const auto box = [&](int i, const std::vector<int>& rows) {
+      const auto& o = facts_.operands[size_t(i)];
+      return o.guards.empty() && tensor_box(nest_, o.coef, rows, plan_.k_axis, o.element_bytes);
+    };
+    const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
+    // a row of a box is two steps
+    return group() && c_.profile.has("tma") && steps_ % 2 == 0 && box(plan_.operand_a, block_.row_axes) && (packed || box(plan_.operand_b, {plan_.vec}));
+  }
+
   void warp_tiles() {
     for (int64_t row_tiles = 1; row_tiles <= kMostSums; ++row_tiles) {
       if ((row_tiles * block_.cluster - 1) * 16 * block_.warp_rows >= rows_ && row_tiles * block_.cluster > 1) break;
@@ -105,6 +116,8 @@ class BlockPlanner {
     for (int depth : {2, 4, 1})  // of equal ones the first: few barriers, copies far ahead
       for (int stages : {4, 3, 6, 5, 8, 2}) {
         block_.stages = stages, block_.depth = depth;
+        // a box has rows of 128 bytes, at most 256 of them
+        if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;
         const int64_t bytes = stages * depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
         if (bytes <= c_.profile.gpu.smem_per_block && steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth)
           consider();
@@ -156,6 +169,24 @@ bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, c
   for (size_t a = 0; a < nest.axes.size(); ++a)
     rows |= !nest.axes[a].reduced && int(a) != form.vec && facts.operands[size_t(form.operand_b)].coef[a] == 0 && nest.axes[a].extent > 1;
   return rows;
+}
+
+std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>& coef, const std::vector<int>& row_axes, int k_axis,
+                                    int element_bytes) {
+  TensorBox b{{}, {nest.axes[size_t(k_axis)].extent, 1}, {1, 0}};
+  if (coef[size_t(k_axis)] != 1) return std::nullopt;
+  for (size_t i = row_axes.size(); i-- > 0;) {
+    const int64_t stride = coef[size_t(row_axes[i])];
+    if (b.extents[1] > 1 && stride != b.strides[1] * b.extents[1]) return std::nullopt;
+    if (b.extents[1] == 1) b.strides[1] = stride;
+    b.extents[1] *= nest.axes[size_t(row_axes[i])].extent;
+  }
+  for (size_t a = 0; a < nest.axes.size(); ++a) {
+    if (int(a) == k_axis || coef[a] == 0 || nest.axes[a].extent == 1 || std::count(row_axes.begin(), row_axes.end(), int(a))) continue;
+    b.axes.push_back(int(a)), b.extents.push_back(nest.axes[a].extent), b.strides.push_back(coef[a]);
+  }
+  const bool whole = std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * element_bytes % kPiece == 0; });
+  return whole && b.extents.size() <= 4 ? std::optional(b) : std::nullopt;
 }
 
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context) {

@@ -127,6 +127,7 @@ struct Staging {
   /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
   int cluster = 1;
   int64_t grid = 0;
+  bool tensor_copies = false;  ///< of unit group: the copy unit brings boxes of what is not packed (tensor_box), a thread asks for them
   int warps() const { return warp_rows * warp_columns; }  ///< that multiply
   /// Warps that only copy. Their like have registers to spare, but sums of 128 columns and more leave none for addresses.
   int producers() const { return unit == Unit::group ? 4 : 0; }

@@ -43,8 +43,8 @@ Shape shape_of(const Nest& nest, const NestPlan& plan) {
   b.warps = s.warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
   b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
   b.packed = plan.operands[size_t(plan.operand_b)].placement == Placement::prepack;
-  b.copies_a = double(b.rows) * 4 / (32 * b.copying);
-  b.copies_b = s.producers() && b.packed ? 0 : double(b.columns) * 4 / (32 * b.copying);
+  b.copies_a = s.tensor_copies ? 0 : double(b.rows) * 4 / (32 * b.copying);
+  b.copies_b = s.tensor_copies || (s.producers() && b.packed) ? 0 : double(b.columns) * 4 / (32 * b.copying);
   b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
   return b;
 }

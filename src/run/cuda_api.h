@@ -33,6 +33,13 @@ enum Attribute : int {
   max_shared_memory_per_block_optin = 97,
   max_blocks_per_multiprocessor = 106,
 };
+/// CUtensorMap, and the values of cuTensorMapEncodeTiled's enumerations that rgen uses.
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+enum MapType : int { map_u8 = 0, map_u16 = 1, map_s32 = 3, map_f16 = 6, map_f32 = 7, map_bf16 = 9 };
+constexpr int map_swizzle_128 = 3, map_l2_256 = 3;
+
 constexpr int function_max_dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr unsigned stream_non_blocking = 1;
 
@@ -64,6 +71,11 @@ struct Api {
   Result (*function_set)(Function, int attribute, int value);
   Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                    unsigned shared_bytes, Stream, void** arguments, void** extra);
+
+  /// nullptr before CUDA 12. Strides in bytes, but of the innermost dimension; element strides of 1.
+  Result (*encode_map)(TensorMap*, int type, unsigned rank, void* address, const unsigned long long* extents,
+                       const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave, int swizzle,
+                       int l2_promotion, int fill);
 
   Result (*allocate)(Pointer*, size_t bytes);
   Result (*free)(Pointer);

@@ -49,6 +49,7 @@ cuda::Api bind_all(void* library, const std::string& name) {
   get("cuModuleGetFunction", f.module_function);
   get("cuFuncSetAttribute", f.function_set);
   get("cuLaunchKernel", f.launch);
+  f.encode_map = reinterpret_cast<decltype(f.encode_map)>(dlsym(library, "cuTensorMapEncodeTiled"));
   get("cuMemAlloc_v2", f.allocate);
   get("cuMemFree_v2", f.free);
   get("cuMemcpyHtoDAsync_v2", f.copy_to_device);

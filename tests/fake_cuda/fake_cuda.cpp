@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "run/cuda_api.h"
+#include "support/gpu_tensor_map.h"
 
 using namespace rgen::run::cuda;
 
@@ -37,6 +38,7 @@ struct OpaqueFunction {
   std::string symbol;
   const void* address;
   int n_args, max_shared;
+  unsigned maps;  ///< which arguments are, by bits
 };
 struct OpaqueStream {
   Context context;
@@ -413,7 +415,8 @@ Result cuModuleGetFunction(Function* function, Module module, const char* name) 
     const void* address = dlsym(module->library, name);
     const auto* n_args = static_cast<const int*>(dlsym(module->library, ("fake_args_" + std::string(name)).c_str()));
     if (!address || !n_args) return not_found;
-    state.functions.push_back({module, name, address, *n_args, 48 << 10});
+    const auto* maps = static_cast<const unsigned*>(dlsym(module->library, ("fake_maps_" + std::string(name)).c_str()));
+    state.functions.push_back({module, name, address, *n_args, 48 << 10, maps ? *maps : 0});
     *function = &state.functions.back();
     return success;
   });
@@ -436,12 +439,31 @@ Result cuLaunchKernel(Function function, unsigned gx, unsigned gy, unsigned gz, 
     using Launch = const char*(const void*, long long, int, long long, void* const*, int);
     auto* launch = reinterpret_cast<Launch*>(dlsym(function->module->library, "fake_launch"));
     std::vector<void*> values;
-    for (int i = 0; i < function->n_args; ++i) values.push_back(*static_cast<void**>(arguments[i]));
+    for (int i = 0; i < function->n_args; ++i)  // a map is passed by value, and here by its address
+      values.push_back(function->maps >> i & 1 ? arguments[i] : *static_cast<void**>(arguments[i]));
     ++state.launches;
     const char* error = launch(function->address, gx, int(bx), shared, values.data(), function->n_args);
     if (*error) std::fprintf(stderr, "fake CUDA: %s: %s\n", function->symbol.c_str(), error);
     return *error ? 719 : success;
   });
+}
+
+Result cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const unsigned long long* extents,
+                              const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave,
+                              int swizzle, int, int fill) {
+  constexpr unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  if (type < 0 || type > 9 || rank < 1 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 || interleave || swizzle != 3 || fill)
+    return misuse(invalid_value);
+  gpu_shim::TensorMap made = {static_cast<const unsigned char*>(address), {}, {}, {}, rank, sizes[type]};
+  for (unsigned d = 0; d < rank; ++d) {
+    if (extents[d] == 0 || box[d] < 1 || box[d] > 256 || element_strides[d] != 1) return misuse(invalid_value);
+    if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >> 40)) return misuse(invalid_value);
+    made.extents[d] = extents[d], made.box[d] = box[d];
+    if (d > 0) made.strides[d - 1] = strides[d - 1];
+  }
+  if (box[0] * sizes[type] != 128) return misuse(invalid_value);
+  std::memcpy(map, &made, sizeof made);
+  return success;
 }
 
 Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {

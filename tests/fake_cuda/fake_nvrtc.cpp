@@ -50,7 +50,11 @@ std::string kernel_table(const std::string& source, const std::string& arch, std
   for (std::sregex_iterator i(source.begin(), source.end(), kernel), end; i != end; ++i) {
     const std::string name = (*i)[1], parameters = (*i)[2];
     const auto n = parameters.empty() ? 0 : 1 + std::count(parameters.begin(), parameters.end(), ',');
-    table += "extern \"C\" { int fake_args_" + name + " = " + std::to_string(n) + "; }\n";
+    unsigned maps = 0;
+    for (size_t at = parameters.find("tensor_map "); at != std::string::npos; at = parameters.find("tensor_map ", at + 1))
+      maps |= 1u << std::count(parameters.begin(), parameters.begin() + long(at), ',');
+    table += "extern \"C\" { int fake_args_" + name + " = " + std::to_string(n) + "; unsigned fake_maps_" + name + " = " +
+             std::to_string(maps) + "; }\n";
     log += "ptxas info    : Compiling entry function '" + name + "' for '" + arch + "'\nptxas info    : Function properties for " + name +
            "\nptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n" +
            "ptxas info    : Used 32 registers, 368 bytes cmem[0]\n";

@@ -58,7 +58,7 @@ rtile::Blocking in_blocks(int64_t extent, int64_t unit, int64_t units, int64_t t
 std::function<void(rtile::NestPlan&)> with(const Block& b) {
   return [b](rtile::NestPlan& p) {
     auto s = std::make_shared<rtile::Staging>(*p.staging);
-    s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->stages = b.stages, s->raster = b.raster;
+    s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->tensor_copies = false, s->stages = b.stages, s->raster = b.raster;
     s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles, b.raster);
     rtile::Blocking& columns = p.tile[size_t(p.vec)];
     columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
@@ -80,6 +80,16 @@ std::function<void(rtile::NestPlan&)> pipeline(int cluster) {
   };
 }
 
+/// The same, the copy unit bringing boxes.
+std::function<void(rtile::NestPlan&)> boxes(int cluster) {
+  return [cluster](rtile::NestPlan& p) {
+    pipeline(cluster)(p);
+    auto s = std::make_shared<rtile::Staging>(*p.staging);
+    s->depth = 2, s->tensor_copies = true;
+    p.staging = s;
+  };
+}
+
 /// More rounds than stages, odd extents, blocks of several warps.
 std::vector<Subject> subjects() {
   const auto several_row_tiles = [](const rtile::NestPlan& p) {
@@ -87,9 +97,13 @@ std::vector<Subject> subjects() {
   };
   const auto staged = [](const rtile::NestPlan& p) { return p.staging != nullptr; };
   const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->unit == rtile::Staging::Unit::group; };
-  const std::string scores =
-      R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 80], "dtype": "bf16"}, "X": {"shape": [3, 50, 80], "dtype": "bf16"}},
-       "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:80 | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json";
+  const auto scores_of = [](int k) {
+    const std::string depth = std::to_string(k);
+    return R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, )json" + depth + R"json(], "dtype": "bf16"}, "X": {"shape": [3, 50, )json" +
+           depth + R"json(], "dtype": "bf16"}}, "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:)json" + depth +
+           R"json( | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json";
+  };
+  const std::string scores = scores_of(80);
   const auto transposes = [](const rtile::NestPlan& p) { return p.store_transpose_axis >= 0; };
   return {
       {"staged f16", "a100", product("f16", 130, 72, 304), staged, with({2, 2, 1, 1, 3})},
@@ -102,6 +116,8 @@ std::vector<Subject> subjects() {
        "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})",
        staged, with({2, 2, 1, 1, 3})},
       {"group f16", "h100", product("f16", 130, 72, 304), groups, pipeline(2)},
+      {"boxes f16", "h100", product("f16", 130, 72, 632), groups, boxes(2)},
+      {"boxes bf16 scores", "h100", scores_of(632), groups, boxes(1)},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
       {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr, nullptr, 4},
@@ -149,7 +165,7 @@ std::vector<Mutation> mutations() {
          "column_block = in_sweep % $1; const int row_block = in_sweep / $1;"}}},
       {"copies of rows beyond the matrix", "staged f16", {{R"(m\d* <= \d+ && )", ""}}},
       {"copies of columns beyond the matrix", "staged bf16 scores", {{R"((cp16\(stages.*, X\d* \+ step_at\d*, )m\d* <= \d+ && )", "$1"}}},
-      {"stores of rows beyond the matrix", "staged f16", {{R"(if \(m\d* <= \d+\))", "if (true)"}}},
+      {"stores of rows beyond the matrix", "staged f16", {{R"(if \(warp_row\d* \+ row\d* <= \d+\))", "if (true)"}}},
       {"stores of columns beyond the matrix", "staged f16", {{R"(if \(warp_column <= 71\))", "if (true)"}}},
       {"copies beyond k, a", "staged f16", {{R"( &&[\w *]* piece[-+\w *]* <= \d+)", ""}}},
       {"copies beyond k, both factors", "staged bf16 scores", {{R"([\w *]* piece[-+\w *]* <= \d+)", " true"}}},
@@ -185,6 +201,15 @@ std::vector<Mutation> mutations() {
       {"wait for one group of products too few", "group f16", {{R"(wgmma_wait<1>\(\);)", "wgmma_wait<2>();"}}},
       {"no wait for the last products", "group f16", {{R"(wgmma_wait<0>\(\);)", ""}}},
       {"products never committed", "group f16", {{R"(wgmma_commit\(\);)", ""}}},
+      {"a box into a stage that is not empty", "boxes f16", {{R"(barrier_wait\(barriers \+ \d+ \* fill \+ 8, \w+\);)", ""}}},
+      {"products of a box that has not come", "boxes f16", {{R"(barrier_wait\(barriers \+ \d+ \* use, \w+\);)", ""}}},
+      {"a box's bytes not expected", "boxes f16", {{R"((barrier_expect\(.*, )(\d+)\))", "$1$2 - 8192)"}}},
+      {"the box of the next step", "boxes f16", {{R"((tensor_copy_2d\([^,]*, A_map, 64 \* \w+))", "$1 + 64"}}},
+      {"the box of other rows", "boxes bf16 scores", {{R"((tensor_copy_3d\([^,]*, Q_map, [^,]*, [^,]*))", "$1 + 8"}}},
+      {"a box of another batch", "boxes bf16 scores", {{R"((tensor_copy_3d\([^,]*, X_map, [^,]*, [^,]*, )(\w+))", "$1($2 ^ 1)"}}},
+      {"boxes taken for core matrices", "boxes f16", {{R"(\| 64ull << 32 \| 1ull << 62)", "| 64ull << 32"}}},
+      {"a step of k beside the swizzle", "boxes f16", {{R"((box_descriptor\(stages[^;]*?) \+ 32\))", "$1 + 64)"}}},
+      {"a stage of boxes released one round early", "boxes bf16 scores", {{R"(done = \(number \+ 3\) %)", "done = number %"}}},
       {"no swizzle", "staged f32", {{R"(swizzled = piece \^ \w+;)", "swizzled = piece;"}}},
       {"warps share half of their sums' memory", "staged f16", {{R"(kWarpBytes = (\d+))", "kWarpBytes = $1 / 2"}}},
       {"operand words of mma exchanged", "warp bf16", {{R"(a\[4 \+ h\], a\[1 \+ h\])", "a[1 + h], a[4 + h]"}}},

@@ -128,6 +128,8 @@ struct Bulk {
   size_t barrier;
   int thread;  // that asked for it, in this line
   unsigned line;
+  const TensorMap* map = nullptr;  // copies a box, that begins here
+  int at[5] = {};
 };
 
 struct Product {
@@ -724,10 +726,38 @@ void advance(Barrier& b) {
   b.waiting.clear();
 }
 
+/// Rows of 128 bytes one after the other, the pieces of 16 bytes in each where the swizzle has them; zeros beyond the tensor.
+void land_box(const Bulk& b) {
+  const TensorMap& map = *b.map;
+  const size_t in_row = map.box[0] * map.element_bytes;
+  size_t rows = 1;
+  for (unsigned d = 1; d < map.rank; ++d) rows *= map.box[d];
+  auto* const to = static_cast<unsigned char*>(b.copy.to);
+  for (size_t row = 0; row < rows; ++row) {
+    const unsigned char* from = map.base;
+    bool inside = true;
+    size_t rest = row;
+    for (unsigned d = 1; d < map.rank; ++d) {
+      const long long at = b.at[d] + (long long)(rest % map.box[d]);
+      rest /= map.box[d];
+      inside &= at >= 0 && at < (long long)map.extents[d];
+      from += at * (long long)map.strides[d - 1];
+    }
+    for (size_t byte = 0; byte < in_row; ++byte) {
+      const long long x = b.at[0] + (long long)(byte / map.element_bytes);
+      const size_t swizzled = row * in_row + (((byte / 16) ^ (row % 8)) * 16 + byte % 16);
+      to[swizzled] = inside && x >= 0 && x < (long long)map.extents[0] ? from[x * map.element_bytes + (long long)(byte % map.element_bytes)] : 0;
+    }
+  }
+}
+
 void land_bulk(const Bulk& b) {
   Block& block = m.blocks[size_t(b.block)];
   Barrier& barrier = published_barrier("a bulk copy", block, b.barrier, b.line);
-  land(b.copy);
+  if (b.map)
+    land_box(b);
+  else
+    land(b.copy);
   if ((barrier.bytes -= b.copy.bytes) < -kMostBytes) fail("a bulk copy in line %u: more bytes than a barrier can count", b.line);
   advance(barrier);
 }
@@ -739,19 +769,28 @@ size_t k_distance(unsigned long long descriptor) { return size_t(descriptor >> 1
 size_t row_distance(unsigned long long descriptor) { return size_t(descriptor >> 32 & 0x3fff) << 4; }
 size_t stage_start(unsigned long long descriptor) { return size_t(descriptor & 0x3fff) << 4; }
 
+/// Rows of 128 bytes with the swizzle of 128, as boxes bring them?
+bool in_boxes(unsigned long long d) { return d >> 62 == 1; }
+
 void check_descriptor(unsigned long long d, int rows, unsigned line) {
-  if (d >> 46 != 0 || k_distance(d) == 0 || row_distance(d) == 0)
-    fail("wgmma in line %u: a descriptor that is not of core matrices without swizzle", line);
-  if (stage_start(d) + k_distance(d) + size_t(rows / 8 - 1) * row_distance(d) + 128 > m.dynamic_bytes)
+  const size_t eight = in_boxes(d) ? 1024 : 128;
+  if ((d >> 46 & 0xffff) != 0 || (!in_boxes(d) && (d >> 62 != 0 || k_distance(d) == 0)) || row_distance(d) == 0)
+    fail("wgmma in line %u: a descriptor that is neither of core matrices without swizzle nor of rows with that of 128 bytes", line);
+  if (in_boxes(d) && (row_distance(d) != 1024 || stage_start(d) % 1024 >= 128))
+    fail("wgmma in line %u: rows of 128 bytes that do not begin at a multiple of 1024", line);
+  if ((in_boxes(d) ? stage_start(d) / eight * eight : stage_start(d)) + (in_boxes(d) ? 0 : k_distance(d)) + size_t(rows / 8 - 1) * row_distance(d) + eight > m.dynamic_bytes)
     fail("wgmma in line %u: a descriptor of more than dynamic shared memory", line);
 }
 
-/// PTX ISA, "Matrix Descriptor", along k without swizzle: core matrices of 8 rows of 16 bytes, two of them along k.
+/// PTX ISA, "Matrix Descriptor", along k. Without swizzle: core matrices of 8 rows of 16 bytes, two of them along k. With that of 128 bytes:
+/// pieces of 16 bytes change places with the number of their row of 128 bytes in shared memory.
 void widen_row(Kind kind, unsigned long long descriptor, int row, double* to) {
-  const unsigned char* const at = m.own->dynamic + stage_start(descriptor) + size_t(row / 8) * row_distance(descriptor) + row % 8 * 16;
+  const size_t start = stage_start(descriptor) + size_t(row / 8) * row_distance(descriptor) + size_t(row % 8) * (in_boxes(descriptor) ? 128 : 16);
   for (size_t byte = 0; byte < 32; byte += 4) {
+    size_t at = start + (in_boxes(descriptor) ? byte : byte / 16 * k_distance(descriptor) + byte % 16);
+    if (in_boxes(descriptor)) at ^= at / 128 % 8 * 16;
     unsigned word;
-    std::memcpy(&word, at + byte / 16 * k_distance(descriptor) + byte % 16, 4);
+    std::memcpy(&word, m.own->dynamic + at, 4);
     for (int j = 0; j < (kind == Kind::mma_s8 ? 4 : 2); ++j) *to++ = element(kind, word, j);
   }
 }
@@ -988,6 +1027,27 @@ void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsig
       std::memset(there, kPoison, size_t(bytes));  // from now on nobody can rely on what was there
       m.bulk.push_back(bulk);
     }
+  }
+}
+
+void copy_box(void* to, const void* map, const int* at, unsigned rank, void* b, unsigned line) {
+  constexpr const char* kWhat = "a tensor copy";
+  const auto& seen = *static_cast<const TensorMap*>(map);
+  const size_t place = barrier_place(kWhat, b, line);
+  if (seen.rank != rank) fail("%s in line %u: %u coordinates for a map of %u", kWhat, line, rank, seen.rank);
+  size_t bytes = seen.element_bytes;
+  for (unsigned d = 0; d < rank; ++d) bytes *= seen.box[d];
+  if (!is_dynamic(to, bytes)) fail("%s in line %u: the destination is not in dynamic shared memory", kWhat, line);
+  if (!aligned(to, 1024)) fail("%s in line %u: the destination is not aligned to the swizzle's 1024 bytes", kWhat, line);
+  const int own = int(m.own - m.blocks.data());
+  published_barrier(kWhat, *m.own, place, line);
+  Bulk bulk = {{to, nullptr, unsigned(bytes), unsigned(bytes)}, own, place, m.current, line, &seen};
+  std::copy(at, at + rank, bulk.at);
+  if (m.options.copies == Copies::eager) {
+    land_bulk(bulk);
+  } else {
+    std::memset(to, kPoison, bytes);
+    m.bulk.push_back(bulk);
   }
 }
 

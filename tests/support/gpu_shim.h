@@ -21,6 +21,8 @@
 #endif
 #endif
 
+#include "gpu_tensor_map.h"
+
 namespace gpu_shim {
 
 enum class Schedule {
@@ -97,6 +99,8 @@ void barriers_publish();
 void barrier_come(const char* what, void* b, int rank, int bytes, unsigned line);
 void barrier_pass(void* b, int parity, unsigned line);
 /// To the first `blocks` of the cluster; 0: to this one.
+/// The box that begins at `at`, swizzled by 128 bytes.
+void copy_box(void* to, const void* map, const int* at, unsigned rank, void* b, unsigned line);
 void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsigned line);
 void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, unsigned line);
 void copy_commit();
@@ -488,6 +492,22 @@ inline void barrier_expect(void* b, int bytes, unsigned line = __builtin_LINE())
 }
 /// mbarrier.try_wait.parity.shared::cta.b64 until the phase of this parity is complete: while the current one has it.
 inline void barrier_wait(void* b, int parity, unsigned line = __builtin_LINE()) { gpu_shim::barrier_pass(b, parity, line); }
+/// A kernel's parameter; the emitted text passes it by value, as nothing but a pointer passes here.
+#define __grid_constant__
+using tensor_map = const gpu_shim::TensorMap&;
+/// cp.async.bulk.tensor.Nd.shared::cluster.global.tile.mbarrier::complete_tx::bytes [to], [map, {x, …}], [b]
+inline void tensor_copy_2d(void* to, const void* map, int x, int y, void* b, unsigned line = __builtin_LINE()) {
+  const int at[] = {x, y};
+  gpu_shim::copy_box(to, map, at, 2, b, line);
+}
+inline void tensor_copy_3d(void* to, const void* map, int x, int y, int z, void* b, unsigned line = __builtin_LINE()) {
+  const int at[] = {x, y, z};
+  gpu_shim::copy_box(to, map, at, 3, b, line);
+}
+inline void tensor_copy_4d(void* to, const void* map, int x, int y, int z, int w, void* b, unsigned line = __builtin_LINE()) {
+  const int at[] = {x, y, z, w};
+  gpu_shim::copy_box(to, map, at, 4, b, line);
+}
 /// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], bytes, [b]: all three are multiples of 16.
 inline void bulk_copy(void* to, const void* from, int bytes, void* b, unsigned line = __builtin_LINE()) {
   gpu_shim::copy_bulk(to, from, bytes, b, 0, line);

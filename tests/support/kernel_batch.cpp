@@ -194,6 +194,17 @@ std::string namespace_of(size_t kernel) { return "kernel_" + std::to_string(kern
 /// C entries for the kernels of a CUDA program, which the shim executes. Of a kernel's two calls one copies eagerly and one lazily, under
 /// different schedules; four kernels see every pair of the two.
 std::string shim_entries(const emit::Emitted& code) {
+  const auto tensor_map = [](const lower::TensorMap& map, const std::string& from) {
+    const auto list = [](const auto& values, size_t first, int64_t scale) {
+      std::string text = "{";
+      for (size_t i = first; i < values.size(); ++i) text += std::to_string(values[i] * scale) + ", ";
+      return text + "}";
+    };
+    const int bytes = size_of(map.dtype);
+    return "{(const unsigned char*)(" + from + ") + " + std::to_string(map.offset * bytes) + ", " + list(map.extents, 0, 1) + ", " +
+           list(map.strides, 1, bytes) + ", " + list(map.box, 0, 1) + ", " + std::to_string(map.box.size()) + ", " + std::to_string(bytes) +
+           "}";
+  };
   std::ostringstream o;
   const auto launch = [&](const emit::Launch& l, const std::string& args) {
     o << "  {\n    void* const list[] = {" << args << "};\n    const gpu_shim::Result r = gpu_shim::launch_pointers((const void*)&"
@@ -209,11 +220,15 @@ std::string shim_entries(const emit::Emitted& code) {
   o << "extern \"C\" int " << code.symbol
     << "(void* const* args, const int64_t*, void* workspace, const void*) {\n  const gpu_shim::Options options = shim_ways[shim_calls++ % "
     << kShimWays << "];\n  int status = 0;\n";
+  int maps = 0;
   for (const emit::Launch& l : code.launches) {
     std::string args;
-    for (const emit::Launch::Arg& a : l.args)
-      args += (args.empty() ? "" : ", ") +
-              (a.tensor >= 0 ? "args[" + std::to_string(a.tensor) + "]" : "static_cast<char*>(workspace) + " + std::to_string(a.workspace));
+    for (const emit::Launch::Arg& a : l.args) {
+      std::string p =
+          a.tensor >= 0 ? "args[" + std::to_string(a.tensor) + "]" : "static_cast<char*>(workspace) + " + std::to_string(a.workspace);
+      if (a.map) o << "  gpu_shim::TensorMap map" << maps << " = " << tensor_map(*a.map, p) << ";\n", p = "&map" + std::to_string(maps++);
+      args += (args.empty() ? "" : ", ") + p;
+    }
     launch(l, args);
   }
   o << "  (void)workspace;\n  return status;\n}\n";

@@ -82,7 +82,7 @@ TEST_CASE("the nearest profile: architecture, then SMs and bandwidth") {
 
 TEST_CASE("figures replace what they measure and nothing else") {
   GpuFigures f;
-  f.ghz = 1.755, f.launch_us = 2.1;
+  f.ghz = 1.755, f.launch_us = 2.1, f.block_launch = 1.2;
   f.cycles = {{"fma", 0.25}, {"exp", 2.3}, {"compare", 0.5}, {"mma.sync f16", 2.0}, {"mma.sync s8", 2.1}};
   f.latency = {{"fma", 4.2}, {"mma.sync f16", 33}};
   f.l1_latency = 33, f.shared_latency = 29, f.l2_latency = 20, f.dram_latency = 600;  // L2 is not faster than what is inside it

@@ -437,7 +437,7 @@ __global__ void product_staged(const E* A, const E* B, C* out, int rows_first, i
   for (C& x : d) x = C(t);
   wgmma_fence();
   for (int half = 0; half < 2; ++half) {
-    const unsigned long long x = stage_descriptor(a + 2 * half * a_k, a_k, a_rows) | (what == staged_swizzled ? 1ull << 62 : 0);
+    const unsigned long long x = stage_descriptor(a + 2 * half * a_k, a_k, a_rows) | (what == staged_swizzled ? 2ull << 62 : 0);
     const unsigned long long y = stage_descriptor(b + 2 * half * b_k + (what == staged_beyond ? 16 : 0), b_k, b_rows);
     if constexpr (sizeof(E) == 1)
       wgmma_s8<kColumns>(d, x, y);
@@ -921,7 +921,7 @@ TEST_CASE("products of four warps take core matrices from shared memory") {
         };
         CHECK(std::string(run(kernels::staged_right).error) == "");
         CHECK(out == want);
-        CHECK(mentions(run(kernels::staged_swizzled), "not of core matrices without swizzle"));
+        CHECK(mentions(run(kernels::staged_swizzled), "neither of core matrices without swizzle"));
         CHECK(mentions(run(kernels::staged_beyond), "more than dynamic shared memory"));
         CHECK(mentions(run(kernels::staged_unfenced), "no proxy fence since copies landed"));
         const Result r = run(kernels::staged_not_waited);

@@ -73,6 +73,44 @@ INLINE void bulk_copy_all(void* to, const void* from, int bytes, void* b) {
                : "memory");
 }
 #endif
+//@ tensor_map
+#if defined(__CUDACC__)
+/// How the copy unit sees a tensor (cuTensorMapEncodeTiled).
+struct alignas(64) tensor_map {
+  uint64_t opaque[16];
+};
+#endif
+//@ tensor_copy_2d
+#if defined(__CUDACC__)
+/// The box that begins at these coordinates, asynchronously into shared memory, in rows of 128 bytes with the swizzle of 128; zeros where
+/// the tensor has nothing. The barrier is told of the bytes.
+INLINE void tensor_copy_2d(void* to, const void* map, int x, int y, void* b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+                   shared_address(to)),
+               "l"(map), "r"(x), "r"(y), "r"(shared_address(b))
+               : "memory");
+}
+#endif
+//@ tensor_copy_3d
+#if defined(__CUDACC__)
+/// As tensor_copy_2d.
+INLINE void tensor_copy_3d(void* to, const void* map, int x, int y, int z, void* b) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+                   shared_address(to)),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(b))
+               : "memory");
+}
+#endif
+//@ tensor_copy_4d
+#if defined(__CUDACC__)
+/// As tensor_copy_2d.
+INLINE void tensor_copy_4d(void* to, const void* map, int x, int y, int z, int w, void* b) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+                   shared_address(to)),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(b))
+               : "memory");
+}
+#endif
 //@ cluster_sync
 #if defined(__CUDACC__)
 /// All threads of the cluster's blocks meet.
@@ -107,6 +145,17 @@ INLINE uint64_t stage_descriptor(const void* p, int rows) {
   const vu at = (vu)((const unsigned char*)p - shared_base());
 #endif
   return (uint64_t)((at & 0x3ffff) >> 4 | (vu)rows << 16) | 8ull << 32;
+}
+//@ box_descriptor
+/// A factor that boxes have brought, from p on: rows of 128 bytes, eight of which share a swizzle (PTX ISA, "Matrix Descriptor": swizzle of
+/// 128 bytes, stride 1024).
+INLINE uint64_t box_descriptor(const void* p) {
+#if defined(__CUDACC__)
+  const vu at = shared_address(p);
+#else
+  const vu at = (vu)((const unsigned char*)p - shared_base());
+#endif
+  return (uint64_t)((at & 0x3ffff) >> 4 | 1 << 16) | 64ull << 32 | 1ull << 62;
 }
 //@ wgmma_f16
 #if defined(__CUDACC__)
