@@ -140,6 +140,7 @@ def said(e):
 def measure(torch, spec, prepared, folder, hung, options):
     """A row of the results: the times of all plans and rivals, and the plans' errors. `hung`: plans that did not end, by rank; grows."""
     plans = prepared["plans"][: options.plans]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = spec.get("math") == "tf32"
     tensors = make_inputs(torch, plans[0]["manifest"])
     reference, rivals = operators.operator(torch, spec, tensors)
     expected = reference() if reference else None

@@ -141,7 +141,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
     const double from_dram = std::min(1.0, x.dram_read_bytes / std::max(1.0, blocks * x.block_read_bytes));
     const double in_round = std::max(1.0, x.task.loads / x.rounds);
     const auto any = [&](double share) { return share <= 0 || share >= 1 ? share : 1 - std::pow(1 - share, in_round); };
-    const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns;
+    const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns + x.round_trip_ns;
     const double issued = issue_ns(x.task, p, 0);
     const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);
     alone += x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own;

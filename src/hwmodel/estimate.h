@@ -67,6 +67,7 @@ struct GpuWorkload {
   bool asynchronous = false;                           ///< operands are copied to shared memory past the first-level cache
   double stalls_ns = 0;                                ///< in which a block's warps wait for each other; other resident blocks fill them
   double rounds = 1;                                   ///< of loads that wait for those before, in a task
+  double round_trip_ns = 0;                            ///< what a round takes beyond its loads' latency
   double block_read_bytes = 0, block_write_bytes = 0;  ///< between a block and L2
   double dram_read_bytes = 0, dram_write_bytes = 0;    ///< of the whole launch
 };

@@ -65,25 +65,35 @@ class MultistageLowering : StagedBlock {
     effect("block_sync");  // the sums take the stages' place
   }
 
-  /// Factors by way of registers: a step at a time, lanes 16 bytes of it.
+  /// Factors by way of registers: a step at a time, lanes 16 bytes of it. A step of lanes' products is 16 KiB of code for 64 sums a lane;
+  /// written out for all steps of a stage it would leave the instruction cache (1024³ in f32 on an H200: 109 µs, half the schedulers' time
+  /// without an instruction).
   void multiply_fragments(const Int& from) {
+    if (s_.unit != Staging::Unit::lane || s_.depth == 1) {
+      for (int64_t d = 0; d < s_.depth; ++d) multiply_step(from + Int(d * step_bytes_));
+      return;
+    }
+    const int step = b_.variable("step", 0, s_.depth - 1);
+    loop(step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, true);
+  }
+
+  void multiply_step(const Int& from) {
     const bool lanes = s_.unit == Staging::Unit::lane;
     const std::string load = std::string("fragment_staged_") + (lanes ? "f32_" : rounds() ? "tf32_" : "");
     const std::string product = "mma_" + (rounds() ? "tf32" : factors(c_));
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
-    for (int64_t d = 0; d < s_.depth; ++d)
-      for (int64_t piece = 0; piece < (lanes ? kPieces : 1); ++piece) {
-        const auto fetch = [&](const std::string& factor, int64_t part, const Int& at) {
-          std::vector<Arg> args{Int(part), Address{ring_, from + Int(d * step_bytes_) + at}};
-          if (lanes) args.push_back(Int(piece));
-          effect(load + factor, std::move(args));
-        };
-        for (int64_t i = 0; i < row_tiles(); ++i) fetch("a", i, row + Int(i * 16 * kRowBytes));
-        for (int64_t j = 0; j < column_tiles(); ++j) {
-          fetch("b", row_tiles() + j, column + Int((block_rows_ + j * 32) * kRowBytes));
-          for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
-        }
+    for (int64_t piece = 0; piece < (lanes ? kPieces : 1); ++piece) {
+      const auto fetch = [&](const std::string& factor, int64_t part, const Int& at) {
+        std::vector<Arg> args{Int(part), Address{ring_, from + at}};
+        if (lanes) args.push_back(Int(piece));
+        effect(load + factor, std::move(args));
+      };
+      for (int64_t i = 0; i < row_tiles(); ++i) fetch("a", i, row + Int(i * 16 * kRowBytes));
+      for (int64_t j = 0; j < column_tiles(); ++j) {
+        fetch("b", row_tiles() + j, column + Int((block_rows_ + j * 32) * kRowBytes));
+        for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
       }
+    }
   }
 };
 

@@ -113,8 +113,10 @@ class BlockPlanner {
     for (int a : block_.batch_axes) plan_.parallel.push_back({a, nest_.axes[size_t(a)].extent});
     if (block_.rows.blocks > 1) plan_.parallel.push_back({block_.row_axes.back(), block_.rows.blocks});
     if (plan_.tile[size_t(plan_.vec)].blocks > 1) plan_.parallel.push_back({plan_.vec, plan_.tile[size_t(plan_.vec)].blocks});
-    for (int depth : {2, 4, 1})  // of equal ones the first: few barriers, copies far ahead
-      for (int stages : {4, 3, 6, 5, 8, 2}) {
+    // of equal ones the first: few barriers, copies far ahead
+    constexpr int few_first[] = {4, 3, 6, 5, 8, 2}, many_first[] = {8, 6, 5, 4, 3, 2};
+    for (int depth : {2, 4, 1})
+      for (int stages : group() ? many_first : few_first) {
         block_.stages = stages, block_.depth = depth;
         // a box has rows of 128 bytes, at most 256 of them
         if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;

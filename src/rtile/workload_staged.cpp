@@ -111,6 +111,9 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   g.asynchronous = true;
   // what is under way bounds the pace; then the results, and the first stage unless it was filled during the task before
   g.rounds = (s.producers() ? 1 : 2) + steps / double(s.depth * s.ahead());
+  // from a consumer's release to the producer, through the copy unit and back by the barrier (H200: products of 3 and 4 stages)
+  constexpr double kRoundTrip = 700;  // cycles
+  if (s.producers()) g.round_trip_ns = kRoundTrip / profile.ghz;
 }
 
 /// Between a block and L2: its factors at every step, and the epilogue's tensors.
