@@ -167,7 +167,11 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       o << "fused over";
       for (size_t k = 0; k < g.shared.size(); ++k)
         o << (k ? ", " : " ") << g.group.shared_axis(k).name << " in tiles of " << g.shared[k].hi;
-      o << ", " << g.tasks << " tasks" << (g.block_tasks > 0 ? ", a warp each" : "") << "\n";
+      o << ", " << g.tasks << " tasks"
+        << (g.tile_warps > 1    ? ", " + std::to_string(g.tile_warps) + " warps each"
+            : g.block_tasks > 0 ? ", a warp each"
+                                : "")
+        << "\n";
       if (g.block_tasks > 0) o << time_text(profile, g.estimate);  // of its nests together: they run in the same warps
     }
     for (size_t i = 0; i < g.nests.size(); ++i) {

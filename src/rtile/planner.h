@@ -201,7 +201,11 @@ class Planner {
   void enumerate_launches(const NestPlan& base);
   /// Of a nest that is part of a warp's task: loops over its blocks, and no others.
   void enumerate_in_warp(const NestPlan& base);
+  /// ... and, where several warps share the task, the axis of which each of them has a part, if there is one.
   void time_in_warp(NestPlan& p, const std::vector<int>& order) const;
+  bool deals_out(const NestPlan& p, int axis) const;
+  /// The SM's time alone: what it moves is the same whatever the tile, and the other nests' times come to it.
+  hw::Estimate estimate_in_warp(const NestPlan& p) const;
 };
 
 }  // namespace rgen::rtile

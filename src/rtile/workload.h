@@ -20,6 +20,7 @@ struct PlanContext : Residence {
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   std::vector<bool> continued = {};    ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
+  int tile_warps = 1;                  ///< ... or of so many warps, which share the task
 
   /// Between calls the tensor waits in memory.
   bool beyond_caches(int tensor) const { return home[size_t(tensor)] + 1 == int(profile.levels.size()); }

@@ -12,6 +12,9 @@ namespace {
 /// the branch that guards each of them (as compiled kernels show).
 constexpr double kLoadsAhead = 12, kGuardedAhead = 5;
 
+/// Cycles of a barrier of a block whose warps come at once, and of a shuffle whose result the next one waits for.
+constexpr double kBarrierCycles = 30, kShuffleCycles = 24;
+
 /// Extents that the first `tasks` tasks cover together: along the last parallel axis first, but a block is a rectangle.
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
   const bool block = plan.block_rows > 1 && tasks == plan.block_tasks;
@@ -49,10 +52,29 @@ double rounds(const NestPlan& plan, const hw::Workload& task, double tiles) {
   double trips = tiles;
   for (int a : plan.reduce_order) {
     const Blocking& t = plan.tile[size_t(a)];
-    trips *= std::ceil(double(t.units()) / double(t.hi));
+    const int64_t units = a == plan.dealt_axis() ? ceil_div(t.units(), plan.parallel.front().parts) : t.units();
+    trips *= std::ceil(double(units) / double(t.hi));
   }
   const double loads = (task.loads - task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
   return std::max(trips, loads / kLoadsAhead + task.guarded_loads / kGuardedAhead);
+}
+
+/// The warps of a tile meet once for each of `blocks` register tiles: their results go through shared memory, and all of them combine those
+/// of all.
+void meet(const Nest& nest, const NestPlan& plan, double blocks, const hw::Profile& profile, hw::GpuWorkload& w) {
+  constexpr double kInstructions = 16, kShuffles = 5;  // of a number that lanes combine
+  double results = blocks;                             // vectors
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) results *= double(plan.tile[a].hi);
+  results *= double(std::count_if(nest.inner.begin(), nest.inner.end(), [](const Statement& s) { return s.reduce != ir::ReduceOp::none; }));
+  const bool numbers = nest.axes[size_t(plan.vec)].reduced || plan.lanes == 1;
+  const double loads = numbers ? 1 : w.together;
+  w.barriers = int(blocks);
+  w.task.stores += results, w.task.loads += loads * results;
+  w.task.instructions += results * (numbers ? kInstructions : 2 * loads + 2) + 2 * blocks;
+  // a result goes through shared memory and, if lanes combine it, through their shuffles
+  const double shuffles_ns = numbers ? kShuffles * kShuffleCycles / profile.ghz : 0;
+  w.stalls_ns = blocks * (kBarrierCycles / profile.ghz + profile.levels[0].latency_ns + shuffles_ns);
 }
 
 }  // namespace
@@ -60,12 +82,16 @@ double rounds(const NestPlan& plan, const hw::Workload& task, double tiles) {
 hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c, int block_tasks) {
   hw::GpuWorkload w;
   w.task = workload(nest, facts, plan, c);
-  w.tasks = c.warps, w.block_tasks = int(std::min<int64_t>(block_tasks, c.warps));
+  w.together = c.tile_warps;
+  const int64_t tiles = w.together > 1 ? 1 : std::min<int64_t>(block_tasks, c.warps);  // of a block
+  w.tasks = c.warps * w.together, w.block_tasks = int(tiles * w.together);
   w.registers = registers(nest, facts, plan, c);
-  double tiles = 1;
+  double blocks = 1;  // of the register tile
   for (size_t a = 0; a < nest.axes.size(); ++a)
-    if (!nest.axes[a].reduced) tiles *= double(plan.tile[a].blocks);
-  w.rounds = rounds(plan, w.task, tiles);
+    if (!nest.axes[a].reduced)
+      blocks *= double(int(a) == plan.dealt_axis() ? ceil_div(plan.tile[a].blocks, w.together) : plan.tile[a].blocks);
+  w.rounds = rounds(plan, w.task, blocks);
+  if (in_parts(nest, plan)) meet(nest, plan, blocks, c.profile, w);
   const std::vector<int64_t> here = nest.extents(), all = nest.full_extents();
   const int line = c.profile.levels[1].line_bytes;
   for (const NestFacts::OperandFacts& o : facts.operands) {
@@ -73,7 +99,7 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
     if (home == 0) continue;
     bool common = true;  // to all tiles: a block's warps meet in the first-level cache
     for (size_t a = 0; a < here.size(); ++a) common &= here[a] == all[a] || o.coef[a] == 0;
-    const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * (common ? 1 : w.block_tasks);
+    const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * double(common ? 1 : tiles);
     (o.is_store ? w.block_write_bytes : w.block_read_bytes) += of_block;
     if (home == 2) (o.is_store ? w.dram_write_bytes : w.dram_read_bytes) += footprint_bytes(o, all, line, Fetch::sectors);
   }
