@@ -34,13 +34,14 @@ class LoadsFirst {
 
  private:
   const LoopProgram& p_;
-  Body out_, stores_;                                                       ///< from the first store on, but for what has gone ahead of it
-  int loads_ = 0;                                                           ///< that stand together
+  Body out_, stores_;  ///< from the first store on, but for what has gone ahead of it
+  int loads_ = 0;      ///< that stand together
+  bool after_store_ = false;
   std::set<int> late_variables_, late_pointers_, late_registers_, stored_;  ///< defined among `stores_`; buffers
 
   void flush() {
     std::move(stores_.begin(), stores_.end(), std::back_inserter(out_));
-    stores_.clear(), loads_ = 0;
+    stores_.clear(), loads_ = 0, after_store_ = false;
     late_variables_.clear(), late_pointers_.clear(), late_registers_.clear(), stored_.clear();
   }
   bool known(const Int& i) const {
@@ -70,9 +71,9 @@ class LoadsFirst {
     }
     const bool fresh = op.result >= 0 && !op.assign && p_.registers[size_t(op.result)].array == 0;
     if (fresh && !uses.empty() && !writes) {
-      if (loads_ == kAhead) flush();
+      if (loads_ >= kAhead && after_store_) flush();  // those of a point stay together
       if (stores_.empty() || std::all_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return known(a); })) {
-        ++loads_;
+        ++loads_, after_store_ = false;
         return out_.push_back(std::move(s));
       }
     }
@@ -80,6 +81,7 @@ class LoadsFirst {
       for (const Arg& a : op.args)
         if (const Address* to = std::get_if<Address>(&a)) stored_.insert(buffer(*to));
     if (!writes && stores_.empty()) return out_.push_back(std::move(s));
+    after_store_ |= writes;
     if (op.result >= 0) late_registers_.insert(op.result);
     stores_.push_back(std::move(s));
   }

@@ -48,7 +48,9 @@ class NestPlanner {
     for (double share : {c.missing, c.missing_beside_streams, c.missing_results}) k.second.push_back(int64_t(share * 1e6));
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
-      k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
+      const bool kept = !c.kept.empty() && c.kept[size_t(t)];
+      k.second.insert(k.second.end(),
+                      {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
     };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full, a.apart});
     k.second.insert(k.second.end(), keep.begin(), keep.end());

@@ -94,7 +94,7 @@ hw::Estimate Planner::estimate_in_warp(const NestPlan& p) const {
   hw::GpuWorkload w = workload_in_warp(nest_, facts_, p, c_, kWarps);
   w.together = 1;
   hw::Estimate e = hw::estimate(w, c_.profile);
-  if (e.resident > 0) e.us = e.compute_us + e.overhead_us;
+  if (e.resident > 0) e.us = e.compute_us + e.level_us[1] + e.overhead_us;
   return e;
 }
 

@@ -31,12 +31,13 @@ class RowPlanner {
     in_warp_.warps = plan_.tasks;
     in_warp_.register_tiles = 3;  // of several nests for each of several tiles
     std::fill(in_warp_.prepackable.begin(), in_warp_.prepackable.end(), false);
-    reads_.assign(c.program.tensors.size(), 0);
+    reads_.assign(c.program.tensors.size(), 0), read_before_.assign(reads_.size(), false);
   }
 
   std::optional<GroupPlan> run() {
     for (int& home : in_warp_.home) home = std::max(1, home);  // no SM's first level keeps anything between calls
     for (int t : g_.local) in_warp_.home[size_t(t)] = 0;
+    in_warp_.kept.assign(reads_.size(), false);
     for (size_t n = 0; n < g_.nests.size(); ++n)
       if (!add_nest(n)) return {};
     plan_.estimate.us = std::numeric_limits<double>::infinity();
@@ -58,36 +59,51 @@ class RowPlanner {
   PlanContext in_warp_;  ///< the rows that earlier nests have read are in the first-level cache
   GroupPlan plan_;
   std::vector<NestFacts> facts_;
-  std::vector<PlanContext> contexts_;  ///< of each nest, as it was planned
-  std::vector<int> reads_;             ///< per tensor: nests that read it
-  int registers_ = 0;                  ///< of a thread, in the nest that needs most
-  double read_again_ = 0;              ///< bytes of a tile that several nests read
+  std::vector<PlanContext> contexts_;             ///< of each nest, as it was planned
+  std::vector<bool> read_before_;                 ///< per tensor: by a nest so far
+  std::vector<std::vector<bool>> read_again_by_;  ///< ... before each nest
+  std::vector<int> reads_;                        ///< per tensor: nests that read it
+  int registers_ = 0;                             ///< of a thread, in the nest that needs most
+  double read_again_ = 0;                         ///< bytes of a tile that several nests read
 
   bool local(int tensor) const { return std::find(g_.local.begin(), g_.local.end(), tensor) != g_.local.end(); }
 
   bool add_nest(size_t n) {
     const PlannedNest& planned = plan_nest_(nest_in_tile(g_, n, plan_.shared), g_.shared_axes_of(n), in_warp_);
     for (size_t k = 0; k < g_.shared.size(); ++k) plan_.group.shared[k].push_back(planned.kept[k]);
-    contexts_.push_back(in_warp_);
+    contexts_.push_back(in_warp_), read_again_by_.push_back(read_before_);
     plan_.nests.push_back(planned.plans.front());
     for (const Operand& o : plan_.nests.back().operands)
       if (o.placement == Placement::box) return false;  // padded copies are made by regions of their own
     facts_.push_back(nest_facts(c_.program, planned.nest));
     registers_ = std::max(registers_, workload_in_warp(planned.nest, facts_.back(), planned.plans.front(), in_warp_, 1).registers);
-    pass(planned.nest);
+    pass(planned.nest, planned.plans.front());
     plan_.group.nests.push_back(planned.nest);
     return true;
   }
 
+  /// Would the first-level cache keep the operand's part of all tiles that the SM's warps may have at once?
+  bool stays_near(const NestFacts::OperandFacts& o, const std::vector<int64_t>& extents) const {
+    const hw::Profile::Gpu& gpu = c_.profile.gpu;
+    const double tiles = double(gpu.max_threads_per_sm) / (gpu.warp * plan_.tile_warps);
+    const double bytes = footprint_bytes(o, extents, c_.profile.levels[1].line_bytes, Fetch::sectors);
+    return tiles * bytes <= 0.75 * double(c_.profile.levels[0].capacity_bytes);
+  }
+
   /// What the nest has read is near for those after it. What it has written for others than the group too has gone through to L2.
-  void pass(const Nest& nest) {
+  void pass(const Nest& nest, const NestPlan& plan) {
+    const bool whole = takes_whole(nest, plan, plan_.tile_warps);
     const std::vector<int64_t> extents = nest.extents();
     std::vector<bool> seen(reads_.size(), false);
     for (const NestFacts::OperandFacts& o : facts_.back().operands) {
       const size_t t = size_t(o.tensor);
       if (seen[t] || local(o.tensor)) continue;
       seen[t] = true;
-      in_warp_.home[t] = o.is_store ? std::min(in_warp_.home[t], 1) : 0;
+      in_warp_.home[t] = o.is_store ? std::min(in_warp_.home[t], 1) : stays_near(o, extents) ? 0 : 1;
+      read_before_[t] = read_before_[t] || !o.is_store;
+      const bool in_lanes = whole && !o.is_store && o.coef[size_t(plan.vec)] == 1;
+      if (in_lanes && in_warp_.kept[t]) continue;  // read from registers
+      in_warp_.kept[t] = in_lanes;
       if (!o.is_store && ++reads_[t] == 2) read_again_ += footprint_bytes(o, extents, c_.profile.levels[1].line_bytes, Fetch::sectors);
     }
   }
@@ -132,7 +148,7 @@ class RowPlanner {
     for (size_t n = 0; n < facts_.size(); ++n) {
       PlanContext c = contexts_[n];
       for (size_t t = 0; t < c.home.size(); ++t)
-        if (c.home[t] == 0 && !local(int(t))) c.home[t] = std::min(level, std::max(1, c_.home[t]));
+        if (read_again_by_[n][t] && !local(int(t))) c.home[t] = std::min(level, std::max(1, c_.home[t]));
       all.push_back(workload_in_warp(plan_.group.nests[n], facts_[n], plan_.nests[n], c, tiles));
     }
     return all;

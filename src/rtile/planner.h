@@ -204,7 +204,8 @@ class Planner {
   /// ... and, where several warps share the task, the axis of which each of them has a part, if there is one.
   void time_in_warp(NestPlan& p, const std::vector<int>& order) const;
   bool deals_out(const NestPlan& p, int axis) const;
-  /// The SM's time alone: what it moves is the same whatever the tile, and the other nests' times come to it.
+  /// The SM's time, to which the other nests' come, and L2's, which does not have to bring what waits in registers: memory's is the same
+  /// whatever the tile.
   hw::Estimate estimate_in_warp(const NestPlan& p) const;
 };
 

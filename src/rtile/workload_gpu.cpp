@@ -35,7 +35,9 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
 /// Pointers, indices, and loads that the compiler moves forward: as compiled kernels show.
 int registers(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const int needed = registers_needed(nest, facts, plan);
-  int count = needed + needed * 3 / 8 + 40;
+  // where nothing is reused, as in rows of several nests, compilers need few beside, and keep to what the launch's bounds leave them
+  const bool rows = c.warps > 0 && plan.form == AtomForm::vector;
+  int count = rows ? needed + 32 : needed + needed * 3 / 8 + 40;
   const bool transposes = plan.store_transpose_axis >= 0 ||
                           std::any_of(plan.operands.begin(), plan.operands.end(), [](const Operand& o) { return o.transposed; });
   if (transposes) {  // all of a tile is loaded before any of it is stored
@@ -59,6 +61,18 @@ double rounds(const NestPlan& plan, const hw::Workload& task, double tiles) {
   return std::max(trips, loads / kLoadsAhead + task.guarded_loads / kGuardedAhead);
 }
 
+/// The operand's vectors wait in registers: they are not loaded.
+void keep(const Nest& nest, const NestPlan& plan, const NestFacts::OperandFacts& o, const PlanContext& c, hw::GpuWorkload& w) {
+  constexpr int64_t kBeside = 32;  // registers for everything else
+  double vectors = 1.0 / double(c.tile_warps);
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (o.coef[a] != 0) vectors *= double(plan.tile[a].units());
+  w.task.loads = std::max(0.0, w.task.loads - vectors), w.task.instructions -= std::min(vectors, w.task.instructions);
+  hw::LevelTraffic& near = w.task.levels[0];
+  near.read_bytes = std::max(0.0, near.read_bytes - vectors * c.profile.vector_bits / 8);
+  w.registers = std::max(w.registers, std::min(c.profile.gpu.max_registers_per_thread, int(round_up(int64_t(vectors) + kBeside, 8))));
+}
+
 /// The warps of a tile meet once for each of `blocks` register tiles: their results go through shared memory, and all of them combine those
 /// of all.
 void meet(const Nest& nest, const NestPlan& plan, double blocks, const hw::Profile& profile, hw::GpuWorkload& w) {
@@ -79,6 +93,16 @@ void meet(const Nest& nest, const NestPlan& plan, double blocks, const hw::Profi
 
 }  // namespace
 
+bool takes_whole(const Nest& nest, const NestPlan& plan, int tile_warps) {
+  if (tile_warps > 1 && plan.dealt_axis() != plan.vec) return false;
+  for (size_t a = 0; a < nest.axes.size(); ++a) {
+    const Blocking& t = plan.tile[a];
+    const int64_t parts = int(a) == plan.dealt_axis() ? tile_warps : 1;
+    if (t.units() % parts || t.hi * parts != t.units() || (parts > 1 && t.extent % t.unit)) return false;
+  }
+  return true;
+}
+
 hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c, int block_tasks) {
   hw::GpuWorkload w;
   w.task = workload(nest, facts, plan, c);
@@ -90,13 +114,19 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
   for (size_t a = 0; a < nest.axes.size(); ++a)
     if (!nest.axes[a].reduced)
       blocks *= double(int(a) == plan.dealt_axis() ? ceil_div(plan.tile[a].blocks, w.together) : plan.tile[a].blocks);
+  const bool whole = !c.kept.empty() && takes_whole(nest, plan, c.tile_warps);
+  const auto in_registers = [&](const NestFacts::OperandFacts& o) {
+    return whole && c.kept[size_t(o.tensor)] && !o.is_store && o.coef[size_t(plan.vec)] == 1;
+  };
+  for (const NestFacts::OperandFacts& o : facts.operands)
+    if (in_registers(o)) keep(nest, plan, o, c, w);
   w.rounds = rounds(plan, w.task, blocks);
   if (in_parts(nest, plan)) meet(nest, plan, blocks, c.profile, w);
   const std::vector<int64_t> here = nest.extents(), all = nest.full_extents();
   const int line = c.profile.levels[1].line_bytes;
   for (const NestFacts::OperandFacts& o : facts.operands) {
     const int home = c.home[size_t(o.tensor)];
-    if (home == 0) continue;
+    if (home == 0 || in_registers(o)) continue;
     bool common = true;  // to all tiles: a block's warps meet in the first-level cache
     for (size_t a = 0; a < here.size(); ++a) common &= here[a] == all[a] || o.coef[a] == 0;
     const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * double(common ? 1 : tiles);
