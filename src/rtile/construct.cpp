@@ -48,7 +48,7 @@ class NestPlanner {
     for (double share : {c.missing, c.missing_beside_streams, c.missing_results}) k.second.push_back(int64_t(share * 1e6));
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
-      const bool kept = !c.kept.empty() && c.kept[size_t(t)];
+      const int64_t kept = c.kept.empty() ? 0 : c.kept[size_t(t)];
       k.second.insert(k.second.end(),
                       {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
     };

@@ -37,7 +37,7 @@ class RowPlanner {
   std::optional<GroupPlan> run() {
     for (int& home : in_warp_.home) home = std::max(1, home);  // no SM's first level keeps anything between calls
     for (int t : g_.local) in_warp_.home[size_t(t)] = 0;
-    in_warp_.kept.assign(reads_.size(), false);
+    in_warp_.kept.assign(reads_.size(), 0);
     for (size_t n = 0; n < g_.nests.size(); ++n)
       if (!add_nest(n)) return {};
     plan_.estimate.us = std::numeric_limits<double>::infinity();
@@ -102,8 +102,9 @@ class RowPlanner {
       in_warp_.home[t] = o.is_store ? std::min(in_warp_.home[t], 1) : stays_near(o, extents) ? 0 : 1;
       read_before_[t] = read_before_[t] || !o.is_store;
       const bool in_lanes = whole && !o.is_store && o.coef[size_t(plan.vec)] == 1;
-      if (in_lanes && in_warp_.kept[t]) continue;  // read from registers
-      in_warp_.kept[t] = in_lanes;
+      const int64_t along = in_lanes ? nest.axes[size_t(plan.vec)].extent : 0;
+      if (in_lanes && in_warp_.kept[t] == along) continue;  // read from registers
+      in_warp_.kept[t] = along;
       if (!o.is_store && ++reads_[t] == 2) read_again_ += footprint_bytes(o, extents, c_.profile.levels[1].line_bytes, Fetch::sectors);
     }
   }

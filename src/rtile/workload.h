@@ -20,8 +20,10 @@ struct PlanContext : Residence {
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   std::vector<bool> continued = {};    ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
-  std::vector<bool> kept = {};         ///< per tensor (empty: none): ... an earlier one has read the task's part in one step (takes_whole)
-  int tile_warps = 1;                  ///< ... or of so many warps, which share the task
+  /// Per tensor (empty: none): ... an earlier one has read the task's part in one step (takes_whole), in vectors along an axis of this
+  /// extent; 0: it has not.
+  std::vector<int64_t> kept = {};
+  int tile_warps = 1;  ///< ... or of so many warps, which share the task
 
   /// Between calls the tensor waits in memory.
   bool beyond_caches(int tensor) const { return home[size_t(tensor)] + 1 == int(profile.levels.size()); }

@@ -116,7 +116,7 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
       blocks *= double(int(a) == plan.dealt_axis() ? ceil_div(plan.tile[a].blocks, w.together) : plan.tile[a].blocks);
   const bool whole = !c.kept.empty() && takes_whole(nest, plan, c.tile_warps);
   const auto in_registers = [&](const NestFacts::OperandFacts& o) {
-    return whole && c.kept[size_t(o.tensor)] && !o.is_store && o.coef[size_t(plan.vec)] == 1;
+    return whole && c.kept[size_t(o.tensor)] == nest.axes[size_t(plan.vec)].extent && !o.is_store && o.coef[size_t(plan.vec)] == 1;
   };
   for (const NestFacts::OperandFacts& o : facts.operands)
     if (in_registers(o)) keep(nest, plan, o, c, w);
