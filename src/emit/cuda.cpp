@@ -59,13 +59,14 @@ class Kernels {
       if (in_warp(b)) bytes = std::max(bytes, p_.buffers[size_t(b)].offset + p_.buffers[size_t(b)].per_task);
     return bytes;
   }
-  std::string tensors(const std::set<int>& used) const {
+  /// `behind`: the bytes of shared memory that all warps share.
+  std::string tensors(const std::set<int>& used, int64_t behind = 0) const {
     std::string text = "  tensors t = {};\n";
     for (int b : used)
       if (in_warp(b))
         text += "  t." + printer_.buffer(size_t(b)) + " = reinterpret_cast<" + Printer::type(p_.buffers[size_t(b)]) +
                 ">(shared_base() + threadIdx.x / 32 * " + std::to_string(warp_bytes(used)) + " + " +
-                std::to_string(p_.buffers[size_t(b)].offset) + ");\n";
+                std::to_string(behind + p_.buffers[size_t(b)].offset) + ");\n";
       else if (p_.buffers[size_t(b)].kind == Buffer::Kind::map)
         text += "  t." + printer_.buffer(size_t(b)) + " = &" + printer_.buffer(size_t(b)) + ";\n";
       else  // the alignment lets the compiler merge loads of neighbours
@@ -91,10 +92,10 @@ class Kernels {
 
   std::string kernel(const std::string& name, const Region& r, Emitted& e) {
     const std::set<int> used = printer_.buffers_of(r.proc);
-    const bool together = r.threads > 0;
-    const int warps = together ? r.threads / 32 : int(std::min<int64_t>(r.block_tasks, r.tasks));
-    const int64_t of_warp = warp_bytes(used);
-    const int64_t shared = of_warp > 0 ? of_warp * warps : std::max(printer_.warp_bytes * warps, together ? printer_.block_bytes : 0);
+    const bool together = r.threads > 0 || r.warps > 0;
+    const int warps = r.threads > 0 ? r.threads / 32 : r.warps > 0 ? r.warps : int(std::min<int64_t>(r.block_tasks, r.tasks));
+    const int64_t of_warp = warp_bytes(used), of_block = printer_.block_bytes(r.proc);
+    const int64_t shared = r.warps > 0 || of_warp > 0 ? of_block + of_warp * warps : std::max(printer_.warp_bytes * warps, of_block);
     Launch launch{name, together ? r.tasks : ceil_div(r.tasks, warps), 32 * warps, shared, {}, r.cluster};
     std::string parameters;
     for (int b : used) {
@@ -104,9 +105,9 @@ class Kernels {
       const bool in_workspace = buffer.argument < 0;
       launch.args.push_back({in_workspace ? -1 : buffer.argument, in_workspace ? buffer.offset : -1, buffer.map});
     }
-    std::string text = signature(name, launch.block, r.resident, parameters, r.cluster) + tensors(used);
+    std::string text = signature(name, launch.block, r.resident, parameters, r.cluster) + tensors(used, of_block);
     if (together) {
-      text += "  " + printer_.procedure(r.proc) + "(&t, blockIdx.x, threadIdx.x);\n}\n";
+      text += "  " + printer_.procedure(r.proc) + "(&t, blockIdx.x, threadIdx.x" + (r.warps > 0 ? " / 32" : "") + ");\n}\n";
       e.launches.push_back(std::move(launch));
       return text;
     }
@@ -127,8 +128,7 @@ class Kernels {
 std::string cuda_arch(const hw::Profile& profile) { return profile.arch + (profile.has("wgmma") ? "a" : ""); }
 
 Emitted emit_cuda(const ir::TensorProgram& program, const rtile::Candidate& candidate, const hw::Profile& profile) {
-  LoopProgram loops = lower::lower(program, *candidate.program);
-  lower::stores_last(loops);
+  const LoopProgram loops = lower::lower(program, *candidate.program);
   if (loops.lanes != lanes(Simd::cuda))
     throw Error(ErrorCode::unsupported, "CUDA kernels are written for warps of 32: set /vector/bits to 1024", profile.name);
   Dialect dialect{Simd::cuda};

@@ -35,20 +35,32 @@ std::string Printer::type(const Buffer& b) {
   return (b.kind == Buffer::Kind::input ? "const " : "") + std::string(c_type(b.dtype)) + "*";
 }
 
-std::set<int> Printer::buffers_of(int proc) const {
-  std::set<int> all;
+void Printer::for_each_buffer(int proc, const std::function<void(int)>& visit) const {
   const std::function<void(const Body&)> walk = [&](const Body& body) {
     for (const Stmt& s : body)
       std::visit(ir::overloaded{[&](const For& f) { walk(*f.body); }, [&](const If& f) { walk(*f.then), walk(*f.otherwise); },
-                                [&](const LetPtr& l) {
-                                  const int b = p_.pointers[size_t(l.pointer)].buffer;
-                                  if (in_memory(p_.buffers[size_t(b)])) all.insert(b);
-                                },
-                                [&](const Call& x) { all.merge(buffers_of(x.proc)); }, [](const auto&) {}},
+                                [&](const LetPtr& l) { visit(p_.pointers[size_t(l.pointer)].buffer); },
+                                [&](const Call& x) { for_each_buffer(x.proc, visit); }, [](const auto&) {}},
                  s.node);
   };
   walk(p_.procs[size_t(proc)].body);
+}
+
+std::set<int> Printer::buffers_of(int proc) const {
+  std::set<int> all;
+  for_each_buffer(proc, [&](int b) {
+    if (in_memory(p_.buffers[size_t(b)])) all.insert(b);
+  });
   return all;
+}
+
+int64_t Printer::block_bytes(int proc) const {
+  int64_t bytes = 0;
+  for_each_buffer(proc, [&](int number) {
+    const Buffer& b = p_.buffers[size_t(number)];
+    if (b.kind == Buffer::Kind::shared) bytes = std::max(bytes, round_up(b.offset + b.elements * size_of(b.dtype), 16));
+  });
+  return bytes;
 }
 
 std::string Printer::free_name(const std::string& hint) const {
@@ -361,7 +373,6 @@ void Printer::stmt(const LetPtr& l) {
     line() << type(b) << " const " << pointer(l.pointer) << " = " << at;
     if (l.offset != Int(0)) out_ << " + " << print(l.offset);
     out_ << ";\n";
-    block_bytes = std::max(block_bytes, b.offset + b.elements * size_of(b.dtype));
     return;
   }
   if (b.kind == Buffer::Kind::warp) used.insert("shared_base");

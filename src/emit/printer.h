@@ -1,6 +1,7 @@
 // Prints the procedures of a loop program in the C family: what C++ and CUDA have in common. The entries are each backend's own.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -31,7 +32,6 @@ class Printer {
 
   std::set<std::string> used;  ///< primitives
   int64_t warp_bytes = 0;      ///< of shared memory that a warp needs for local buffers
-  int64_t block_bytes = 0;     ///< ... that a block needs for shared ones, which end before local ones begin to be used
 
   /// The struct of the tensors and all procedures.
   std::string definitions();
@@ -40,6 +40,8 @@ class Printer {
   static std::string type(const lower::Buffer& b);
   /// The buffers that a procedure, and those that it calls, point to.
   std::set<int> buffers_of(int proc) const;
+  /// Shared memory that a block needs for the buffers that its procedure's threads share.
+  int64_t block_bytes(int proc) const;
 
  private:
   const lower::LoopProgram& p_;
@@ -49,6 +51,8 @@ class Printer {
   std::map<std::string, int> local_names_;
   std::map<int, std::string> variables_, registers_, pointers_;
   int indent_ = 0;
+  /// Visits each pointer's buffer of a procedure and of those that it calls.
+  void for_each_buffer(int proc, const std::function<void(int)>& visit) const;
   bool dealt_out_ = false, outermost_ = false;  ///< in a packing whose loops are dealt out; at its outermost loop
 
   /// An identifier that hides no primitive.

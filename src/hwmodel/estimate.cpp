@@ -60,6 +60,18 @@ struct Overlap {
   }
 };
 
+/// Warps that share a tile go through it in step: each part takes at least the time in which an SM issues what all of them do in it, and in
+/// which its share of the bandwidths brings and takes the tile's bytes. Only other resident blocks do something else meanwhile.
+double tile_ns(const GpuWorkload& x, double blocks, double issued_ns, const Profile& p) {
+  if (x.together <= 1) return 0;
+  const MemoryLevel &l2 = p.levels[1], &dram = p.levels[2];
+  const int sharers = int(std::min<double>(blocks, p.cores));
+  const double tiles = double(x.block_tasks) / x.together;
+  const double from_l2 = x.block_read_bytes / l2.read_gbs(sharers) + x.block_write_bytes / l2.write_gbs(sharers);
+  const double from_dram = (x.dram_read_bytes / dram.read_gbs(sharers) + x.dram_write_bytes / dram.write_gbs(sharers)) / blocks;
+  return std::max({x.together * issued_ns, from_l2 / tiles, from_dram / tiles});
+}
+
 }  // namespace
 
 Estimate& Estimate::operator+=(const Estimate& next) {
@@ -133,7 +145,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
   const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
   const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
   const int sharers = int(std::min<double>(blocks, p.cores));
-  double alone = 0, issue = 0, near_read = 0, near_write = 0, l2_read = 0, l2_write = 0, dram_read = 0, dram_write = 0;
+  double alone = 0, stalls = 0, issue = 0, near_read = 0, near_write = 0, l2_read = 0, l2_write = 0, dram_read = 0, dram_write = 0;
   for (const GpuWorkload& x : parts) {
     // a round of loads waits for the farthest of them; the other resident warps fill the gap
     const double near_bytes = w.block_tasks * x.task.levels[0].read_bytes;
@@ -144,7 +156,8 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
     const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns + x.round_trip_ns;
     const double issued = issue_ns(x.task, p, 0);
     const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);
-    alone += x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own;
+    alone += std::max(x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own, tile_ns(x, blocks, issued, p));
+    stalls += x.stalls_ns;
     issue += issued;
     near_read += near_bytes, near_write += w.block_tasks * x.task.levels[0].write_bytes;
     l2_read += x.block_read_bytes, l2_write += x.block_write_bytes;
@@ -156,7 +169,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
   const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
     const double warps = std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers);
     const double busy = warps * p.gpu.schedulers * issue;
-    return std::max(alone, w.asynchronous ? busy : busy / (1 - std::pow(waiting, warps))) + w.stalls_ns / of_blocks;
+    return std::max(alone, w.asynchronous ? busy : busy / (1 - std::pow(waiting, warps))) + stalls / of_blocks;
   };
   const double full = std::floor(busiest / resident), rest = busiest - full * resident;
   const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);

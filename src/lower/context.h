@@ -95,6 +95,10 @@ struct NestContext {
   int64_t workers = 1;                 ///< tasks that may copy operands before the nest
   std::optional<rtile::Contraction> contraction = {};
   int combined = -1;  ///< the buffer of plan.combining
+  /// Of a tile that several warps share: the variable of the warp's number (−1: one has it alone), how many they are, and per inner
+  /// statement the shared memory for the partial results of a reduced axis that is dealt out to them.
+  int warp = -1, tile_warps = 1;
+  std::vector<int> partials = {};
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.
@@ -133,6 +137,9 @@ bool reads_on(const NestContext& context, int operand);
 
 /// Is it read along the plan's vectors, lanes of which may be outside of it, by loads that may take whole vectors (TileVariant::sides)?
 bool masked_where_read(const NestContext& context, int operand);
+
+/// A GPU's statements in an order in which loads do not wait behind stores of other buffers.
+Body loads_first(const LoopProgram& program, Body body);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

@@ -148,6 +148,7 @@ struct Region {
   int resident = 1;     ///< blocks that an SM holds for certain: the compiler may use as many registers as that leaves
   int threads = 0;      ///< > 0: a task is a block of so many threads that work together: proc(task, thread)
   int cluster = 1;      ///< neighbouring blocks that run at once and reach each other's shared memory
+  int warps = 0;        ///< > 0: a task is a block of so many warps that share it: proc(task, warp)
 };                      ///< proc(task)
 struct Prepack {
   int input;

@@ -68,17 +68,23 @@ class ProgramLowering {
         if (other >= 0) location_[int(t)] = location_.at(other);
   }
 
-  /// Behind the `taken` bytes of a warp's part of shared memory.
-  int of_warp(const std::string& name, DType dtype, int64_t elements, int64_t& taken) {
+  /// Shared memory that the buffers of a group have taken so far: of each warp, and of the block, whose part comes first.
+  struct Taken {
+    int64_t of_warp = 0, of_block = 0;
+  };
+  /// Behind the taken bytes of a warp's, or of the block's part of shared memory.
+  int shared_memory(const std::string& name, DType dtype, int64_t elements, Buffer::Kind kind, Taken& taken) {
+    const bool of_warp = kind == Buffer::Kind::warp;
     const int64_t bytes = round_up(elements * size_of(dtype), rtile::kWarpAlignment);
-    result_.buffers.push_back({name, dtype, elements, Buffer::Kind::warp, -1, taken, bytes, false});
-    taken += bytes;
+    int64_t& at = of_warp ? taken.of_warp : taken.of_block;
+    result_.buffers.push_back({name, dtype, elements, kind, -1, at, of_warp ? bytes : 0, false});
+    at += bytes;
     return int(result_.buffers.size()) - 1;
   }
 
   /// Tensors between nests: whole ones in the workspace, those of a fused group as one tile per task.
   void place_intermediates(const GroupPlan& g) {
-    int64_t warp_bytes = 0;
+    Taken taken;
     for (size_t n = 0; n < g.group.nests.size(); ++n)
       g.group.nests[n].for_each_statement([&](const rtile::Statement& s) {
         if (!s.store || location_.count(s.tensor)) return;
@@ -93,11 +99,31 @@ class ProgramLowering {
         if (room != Location::Room::none) shape.back() = round_up(shape.back(), result_.lanes);
         const auto strides = local ? rtile::row_major(shape) : rtile::const_sizes(t.strides);
         const int64_t elements = span(shape, strides) + (room == Location::Room::anywhere ? result_.lanes : 0);
-        const int buffer = local && g.block_tasks > 0 ? of_warp(t.name, t.dtype, elements, warp_bytes)
+        const bool own = g.tile_warps == 1 || rtile::by_all_warps(g.group.nests[n], g.nests[n], s);
+        const Buffer::Kind kind = own ? Buffer::Kind::warp : Buffer::Kind::shared;
+        const int buffer = local && g.block_tasks > 0 ? shared_memory(t.name, t.dtype, elements, kind, taken)
                                                       : b_.workspace(t.name, t.dtype, elements, local ? g.tasks : 1);
         location_[s.tensor] = {buffer, strides, local, room};
       });
+    for (size_t n = 0; n < g.nests.size(); ++n) partials_.push_back(place_partials(g, n, taken));
   }
+
+  /// Of a nest whose reduced axis is dealt out to the warps of a tile: per inner statement, shared memory for each warp's results
+  /// (Tile::partial).
+  std::vector<int> place_partials(const GroupPlan& g, size_t n, Taken& taken) {
+    const Nest& nest = g.group.nests[n];
+    const NestPlan& plan = g.nests[n];
+    if (g.tile_warps == 1 || !rtile::in_parts(nest, plan)) return {};
+    const int64_t numbers = rtile::partial_results(nest, plan, g.tile_warps);
+    std::vector<int> all;
+    for (const rtile::Statement& s : nest.inner) {
+      const bool reduces = s.reduce != ir::ReduceOp::none;
+      const DType kept = accumulation(program_[s.tensor].dtype);
+      all.push_back(reduces ? shared_memory(program_[s.tensor].name + "_partial", kept, numbers, Buffer::Kind::shared, taken) : -1);
+    }
+    return all;
+  }
+  std::vector<std::vector<int>> partials_;  ///< of each nest of the groups, in order
 
   /// Where vectors of a group's local tensor may be stored whole: no index leaves its row, and the room for that does not take as much
   /// again. Loads wait for parts of vectors until they are in the first cache, and so for all that was stored before them: no masked store
@@ -165,11 +191,13 @@ class ProgramLowering {
     p.name = "group" + std::to_string(number);
     const int64_t tasks = g.tasks;
     const bool by_warps = g.block_tasks > 0;  // a tile each
-    const std::vector<bool> waiting = by_warps ? waits(g) : std::vector<bool>(g.nests.size(), false);
+    const std::vector<Wait> waiting = by_warps ? waits(g, size_t(number)) : std::vector<Wait>(g.nests.size(), Wait::none);
     int64_t tiles = 1;
     for (const Blocking& s : g.shared) tiles *= s.blocks;
     const int task = b_.variable("task", 0, tasks - 1);
     p.params.push_back(task);
+    const int warp = g.tile_warps > 1 ? b_.variable("warp", 0, g.tile_warps - 1) : -1;
+    if (warp >= 0) p.params.push_back(warp);
     const int tile = by_warps ? task : b_.variable("tile", 0, tiles - 1);
     Int first(0), last(tiles);
     if (!by_warps) std::tie(first, last) = b_.share(p.body, task, tiles, tasks);
@@ -216,8 +244,10 @@ class ProgramLowering {
           NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix);
           for (size_t i = 0; i < extents.size(); ++i) c.origin[size_t(g.group.shared[i][n])] = origin[i];
           c.workers = tasks;
+          c.warp = warp, c.tile_warps = g.tile_warps;
+          c.partials = partials_[size_t(number) + n];
           place_operands(c);
-          if (waiting[n]) into.push_back({Op{"warp_sync", -1, false, {}}});
+          if (waiting[n] != Wait::none) into.push_back({Op{waiting[n] == Wait::block ? "block_sync" : "warp_sync", -1, false, {}}});
           const int proc = lower_nest(c);
           Call call{proc, {}};
           for (int v : b_.program.procs[size_t(proc)].params) call.args.push_back(Int::var(v));
@@ -246,24 +276,41 @@ class ProgramLowering {
     if (std::any_of(g.nests.begin(), g.nests.end(), [](const NestPlan& n) { return n.stream; }))
       p.body.push_back({Op{"stream_fence", -1, false, {}}});
     const int proc = b_.proc(std::move(p));
-    result_.regions.push_back({proc, tasks, "", std::max(1, g.block_tasks)});
+    Region region{proc, tasks, "", std::max(1, g.block_tasks)};
+    if (warp >= 0) region.warps = g.tile_warps, region.resident = g.estimate.resident;
+    result_.regions.push_back(std::move(region));
   }
 
-  /// The nests of a warp's task whose lanes read what others have written since they last waited for each other.
-  std::vector<bool> waits(const GroupPlan& g) {
-    std::set<int> written, fresh;
-    std::vector<bool> all;
-    for (const Nest& nest : g.group.nests) {
-      bool wait = false;
+  /// For whom a nest of a tile waits before it reads what they have written.
+  enum class Wait : uint8_t { none, warp, block };
+
+  /// The nests of a tile's task that read what other lanes, or other warps of the tile, have written since those last waited for each
+  /// other. `first`: the number of the group's first nest.
+  std::vector<Wait> waits(const GroupPlan& g, size_t first) {
+    std::set<int> written, of_lanes, of_warps;  // tensors; of the last two, those that were written since
+    std::vector<Wait> all;
+    for (size_t n = 0; n < g.nests.size(); ++n) {
+      const Nest& nest = g.group.nests[n];
+      Wait wait = Wait::none;
       nest.for_each_statement([&](const rtile::Statement& s) {
         ir::for_each_access(*s.value, [&](const ir::Access& a) {
-          wait |= fresh.count(a.tensor) > 0;
+          if (of_lanes.count(a.tensor)) wait = std::max(wait, Wait::warp);
+          if (of_warps.count(a.tensor)) wait = Wait::block;
           if (written.count(a.tensor)) result_.buffers[size_t(location_.at(a.tensor).buffer)].exchanged = true;
         });
       });
-      if (wait) fresh.clear();
+      if (wait != Wait::none) of_lanes.clear();
+      if (wait == Wait::block) of_warps.clear();
+      const bool meet = !partials_[first + n].empty();  // all warps, after its points and before its results
+      if (meet) of_lanes.clear(), of_warps.clear();
       nest.for_each_statement([&](const rtile::Statement& s) {
-        if (s.store) written.insert(s.tensor), fresh.insert(s.tensor);
+        if (!s.store) return;
+        written.insert(s.tensor);
+        const bool by_all = rtile::by_all_warps(nest, g.nests[n], s);
+        if (g.tile_warps == 1 || (by_all && location_.at(s.tensor).tile_local))
+          of_lanes.insert(s.tensor);
+        else if (by_all || !meet)
+          of_warps.insert(s.tensor);
       });
       all.push_back(wait);
     }

@@ -9,7 +9,4 @@ namespace rgen::lower {
 /// Post: verify(result) holds.
 LoopProgram lower(const ir::TensorProgram& program, const rtile::RProgram& plan);
 
-/// Moves the stores of straight-line code behind the loads that follow them, as far as these read other buffers: of a GPU's program.
-void stores_last(LoopProgram& program);
-
 }  // namespace rgen::lower

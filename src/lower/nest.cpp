@@ -15,7 +15,10 @@ int NestLowering::run() {
   bodies_.push_back(&p.body);
   if (c_.plan.form == rtile::AtomForm::matrix) put(main_shape());
   if (c_.plan.combining) c_.combined = combining_buffer();
-  if (c_.plan.tasks() > 1) {
+  if (c_.warp >= 0) {
+    p.params.push_back(c_.warp);
+    if (c_.plan.dealt_axis() >= 0) deal_out(c_.plan.dealt_axis());
+  } else if (c_.plan.tasks() > 1) {
     const int task = b_.variable("task", 0, c_.plan.tasks() - 1);
     p.params.push_back(task);
     split(task);
@@ -78,6 +81,26 @@ void NestLowering::split(int task) {
   }
 }
 
+void NestLowering::deal_out(int a) {
+  const size_t x = size_t(a);
+  const Blocking& t = tile(a);
+  const int64_t warps = c_.tile_warps, pieces = is_output(a) ? t.blocks : t.units(), unit = is_output(a) ? 1 : t.unit;
+  const int64_t last = is_output(a) ? t.blocks : extent(a) / unit * unit;  // what is left of a vector is the last warp's
+  const auto bound = [&](const std::string& what, const Int& warp) {
+    const int v = b_.variable(name(a) + what, 0, last);
+    if (pieces % warps == 0 && last == pieces * unit) {
+      put({LetInt{LetInt::Op::value, v, warp * (pieces / warps * unit), Int(0)}});
+      return Int::var(v);
+    }
+    const int piece = b_.variable("piece", 0, pieces);
+    put({LetInt{LetInt::Op::floor_div, piece, warp * pieces, Int(warps)}});
+    put({LetInt{LetInt::Op::min, v, Int::var(piece, unit), Int(last)}});
+    return Int::var(v);
+  };
+  begin_[x] = bound("_from", Int::var(c_.warp)), end_[x] = bound("_to", Int::var(c_.warp) + Int(1));
+  if (!is_output(a)) params_.begin[x] = begin_[x].terms.front().first, params_.end[x] = end_[x].terms.front().first;
+}
+
 void NestLowering::in_loop(int var, Int begin, Int end, int64_t step, const std::function<void()>& inside) {
   auto body = std::make_shared<Body>();
   bodies_.push_back(body.get());
@@ -119,7 +142,8 @@ void NestLowering::loops(size_t i) {
   if (c_.plan.combining && i + 4 == c_.plan.loops.size()) return combine(i);
   if (step > 1) return tile_of_blocks(c_.plan.loops[i], [&] { loops(i + 1); });
   if (c_.plan.peeled && i + 1 == c_.plan.loops.size()) return by_lines();
-  if (tile(a).blocks == 1) return loops(i + 1);
+  const bool dealt_out = c_.warp >= 0 && a == c_.plan.dealt_axis();
+  if (tile(a).blocks == 1 && !dealt_out) return loops(i + 1);
   const Blocking& t = tile(a);
   const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
   const int start = b_.variable(name(a), 0, t.start(t.blocks - 1));

@@ -40,6 +40,8 @@ class NestLowering {
 
   /// Blocks of the parallel axes dealt out to the task: part i of P gets blocks [⌊N·i/P⌋, ⌊N·(i+1)/P⌋).
   void split(int task);
+  /// The blocks of an output axis, or the units of a reduced one, dealt out to the warps of the tile in the same way.
+  void deal_out(int axis);
 
   void in_loop(int var, Int begin, Int end, int64_t step, const std::function<void()>& inside);
   using Conditions = std::vector<Int>;  ///< all not negative

@@ -26,6 +26,8 @@ void add_typed(Table& table, DType type, const std::string& family) {
   add("load", "", {.lanes = Lanes::all});
   add("load", "_if", {.lanes = Lanes::all, .conditions = 2});
   add("load", "_n", {.lanes = Lanes::count, .upper = 1});
+  add("ldg", "", {.lanes = Lanes::all});
+  add("ldg", "_n", {.lanes = Lanes::count, .upper = 1});
   add("load", "_range", {.lanes = Lanes::range, .lower = 1, .upper = 2});
   add("gather", "", {.lanes = Lanes::all, .stride = 1});
   add("gather", "_n", {.lanes = Lanes::count, .stride = 1, .upper = 2});

@@ -16,13 +16,15 @@ namespace {
 
 constexpr size_t kMostViolations = 8;
 constexpr int64_t kTileRowBytes = 64;
-constexpr const char* kConfigure = "configure_tiles";     ///< (rows of tile 0, of tile 1, …)
+constexpr const char* kConfigure = "configure_tiles";  ///< (rows of tile 0, of tile 1, …)
+constexpr const char* kMeet = "block_sync";
 constexpr const char* kStreamPiece = "stream_piece_f32";  ///< (result, buffer, elements, before and after them in the worker's row)
 
 /// One element: who wrote and read it last. Regions are numbered in order of execution, prepacks first.
 struct Cell {
   static constexpr int32_t several = -2;
-  int32_t writer = -1, reader = -1;  ///< tasks of the regions below
+  int32_t writer = -1, reader = -1;  ///< tasks of the regions below, or warps of tasks
+  int32_t written_phase = 0, read_phase = 0;
   int16_t written_in = -1, read_in = -1;
   bool unread = false;  ///< since it was written
 };
@@ -82,7 +84,8 @@ void prepare(const Stmt& s, Nodes& into) {
                             [&](const LetInt& l) { into.push_back({&l}); }, [&](const LetPtr& l) { into.push_back({&l}); },
                             [&](const Call& c) { into.push_back({&c}); },
                             [&](const Op& o) {
-                              if (Accesses a = prepare(o); !a.all.empty() || o.primitive == kConfigure || o.primitive == kStreamPiece)
+                              if (Accesses a = prepare(o);
+                                  !a.all.empty() || o.primitive == kConfigure || o.primitive == kStreamPiece || o.primitive == kMeet)
                                 into.push_back({std::move(a)});
                             },
                             [](const Comment&) {}},
@@ -107,7 +110,7 @@ class Machine {
         report(&q, "prepack", "the packed buffer is smaller than what is addressed in it");
       region(q.proc, 1);
     }
-    for (const Region& r : p_.regions) region(r.proc, r.tasks);
+    for (const Region& r : p_.regions) r.warps > 0 ? shared_region(r) : region(r.proc, r.tasks);
     if (!stopped_) coverage();
     return {std::move(violations_), steps_, !stopped_};
   }
@@ -124,6 +127,9 @@ class Machine {
   const Proc* proc_ = nullptr;
   int16_t region_ = -1;
   int32_t task_ = 0;
+  /// Of a task that warps share: which of them this is, among all; between which of its meetings the accesses count, and where it is.
+  int warps_ = 0;
+  int32_t phase_ = 0, now_ = 0;
   int64_t steps_ = 0;
   bool stopped_ = false;
   std::vector<std::string> violations_;
@@ -153,7 +159,7 @@ class Machine {
 
   void lay_out() {
     int64_t most_tasks = 1;
-    for (const Region& r : p_.regions) most_tasks = std::max(most_tasks, r.tasks);
+    for (const Region& r : p_.regions) most_tasks = std::max(most_tasks, r.tasks * std::max(1, r.warps));
     struct Range {
       int64_t begin, end;
       const Buffer* buffer;
@@ -229,25 +235,30 @@ class Machine {
     if (write && (b.kind == Buffer::Kind::input || (b.kind == Buffer::Kind::packed && region_ >= int16_t(p_.prepacks.size()))))
       return report(&op, "constant", where(begin) + " writes what is not the kernel's to write");
     steps_ += end - begin;
+    if (now_ != phase_) return;
     const int64_t copy = b.per_task > 0 ? task_ * copy_elements(b) : 0;
     for (int64_t at = begin; at < end; ++at) {
       Cell& c = memory_[size_t(number)][size_t(copy + at)];
-      if (c.written_in == region_ && c.writer != task_)
+      if (c.written_in == region_ && c.writer != task_ && !before(c.writer, c.written_phase))
         report(&op, "race", where(at) + ": a race with task " + std::to_string(c.writer) + ", which wrote it");
       if (write) {
-        if (c.read_in == region_ && c.reader != task_)
+        if (c.read_in == region_ && c.reader != task_ && !before(c.reader, c.read_phase))
           report(
               &op, "race",
               where(at) + ": a race with " + (c.reader == Cell::several ? "tasks" : "task " + std::to_string(c.reader)) + " that read it");
         if (c.unread && b.kind == Buffer::Kind::output) report(&op, "twice", where(at) + ": computed twice");
-        c.written_in = region_, c.writer = task_, c.unread = true;
+        c.written_in = region_, c.writer = task_, c.written_phase = phase_, c.unread = true;
       } else {
         if (c.written_in < 0 && b.kind != Buffer::Kind::input) report(&op, "unwritten", where(at) + ": read before it is written");
-        c.reader = c.read_in == region_ && c.reader != task_ ? Cell::several : task_;
-        c.read_in = region_, c.unread = false;
+        const bool others = c.read_in == region_ && c.reader != task_ && !before(c.reader, c.read_phase);
+        c.reader = others ? Cell::several : task_;
+        c.read_in = region_, c.read_phase = phase_, c.unread = false;
       }
     }
   }
+
+  /// The access was one of a warp of this task, before they met.
+  bool before(int32_t who, int32_t phase) const { return warps_ > 0 && who >= 0 && who / warps_ == task_ / warps_ && phase < phase_; }
 
   void coverage() {
     proc_ = nullptr;
@@ -286,6 +297,26 @@ class Machine {
       const std::vector<int>& params = p_.procs[size_t(proc)].params;
       call(proc, std::vector<int64_t>(params.size(), t));
     }
+  }
+
+  /// Between two meetings the warps of a task run one after the other: each runs once for every phase, in which alone its accesses count
+  /// (no memory decides where it goes).
+  void shared_region(const Region& r) {
+    ++region_;
+    warps_ = r.warps;
+    for (int64_t t = 0; t < r.tasks && !stopped_; ++t) {
+      for (size_t b = 0; b < p_.buffers.size(); ++b)
+        if (p_.buffers[b].kind == Buffer::Kind::shared) std::fill(memory_[b].begin(), memory_[b].end(), Cell{});
+      int32_t meetings = 0;
+      for (phase_ = 0; phase_ <= meetings && !stopped_; ++phase_)
+        for (int w = 0; w < r.warps && !stopped_; ++w) {
+          task_ = int32_t(t * r.warps + w), now_ = 0;
+          call(r.proc, {t, w});
+          if (phase_ == 0 && w == 0) meetings = now_;
+          if (now_ != meetings && !stopped_) report(&r, "meetings", "the warps of a task meet at different numbers of barriers");
+        }
+    }
+    warps_ = 0, phase_ = 0, now_ = 0;
   }
 
   void call(int proc, const std::vector<int64_t>& args) {
@@ -368,6 +399,7 @@ class Machine {
       tile_rows_.clear();
       for (const Arg& rows : a.source->args) tile_rows_.push_back(eval(std::get<Int>(rows)));
     }
+    if (a.source->primitive == kMeet && warps_ > 0) ++now_;
     if (a.source->primitive == kStreamPiece) stream_piece(*a.source);
     for (const Access& x : a.all) touch(*a.source, x);
   }

@@ -280,13 +280,13 @@ void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t 
   const int64_t together = reads_after() ? 8 : 4;
   const auto whole = [&] {
     const int rows = b_.variable("rows", 0, 16 / together - 1);
-    loop(
-        rows, 16 / together,
-        [&] {
-          for (int64_t r = 0; r < together; ++r)
-            leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
-        },
-        true);
+    auto inner = std::make_shared<Body>();
+    body(*inner, [&] {
+      for (int64_t r = 0; r < together; ++r)
+        leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
+    });
+    *inner = loads_first(b_.program, std::move(*inner));
+    put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), true}});
   };
   const auto part = [&] {
     const int row = b_.variable("row", 0, 15);

@@ -29,7 +29,7 @@ Body Tile::emit() {
         {Int(0) - after_}, [&] { epilogue(); }, [&] { store_partial_sums(); });
   else
     epilogue();
-  return std::move(scopes_[0].body);
+  return ordered(std::move(scopes_[0].body));
 }
 
 void Tile::epilogue() {
@@ -107,6 +107,18 @@ void Tile::store(const Statement& s, const Value& v) {
     pending_.push_back({&s, {{point_->number, v}}});
     return;
   }
+  if (c_.warp >= 0 && by_all_warps(s) && !c_.location.at(s.tensor).tile_local)
+    return when(
+        {Int(0) - Int::var(c_.warp)}, [&] { store_at(s, v); }, [] {});
+  store_at(s, v);
+}
+
+bool Tile::by_all_warps(const Statement& s) const {
+  const int dealt = c_.plan.dealt_axis();
+  return dealt < 0 || (!is_output(dealt) && (finishing_ || s.reduce != ir::ReduceOp::none));
+}
+
+void Tile::store_at(const Statement& s, const Value& v) {
   const Addressing m = statement_addressing(s, c_.location.at(s.tensor));
   const int64_t stride = vector_code() ? m.inside[size_t(vec_)] : 0;
   int lanes = vec_reduced_ ? (stride == 0 ? 1 : active_ ? active_ : W_) : point_->lanes;
@@ -218,6 +230,7 @@ Proc lower_tile(NestContext& context, const TileParams& params, const TileVarian
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], params.base[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
   if (variant.part) p.params.push_back(params.part);
+  if (context.warp >= 0) p.params.push_back(context.warp);
   p.body = Tile(context, params, variant).emit();
   // inlined between the loops around it, a tile that goes on with sums from memory gets moves between registers in its own (GCC 12)
   p.apart = context.plan.apart || context.plan.chunked();

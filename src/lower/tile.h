@@ -98,6 +98,7 @@ class Tile {
 
   // ---- emission ----
   Scope& scope() { return scopes_.back(); }
+  Body ordered(Body body) const { return physical() == 32 ? loads_first(b_.program, std::move(body)) : std::move(body); }
   void put(Stmt s) { scope().body.push_back(std::move(s)); }
   void effect(std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), -1, false, std::move(args)}}); }
   int define_reg(size_t depth, const std::string& name, bool integer, std::string primitive, std::vector<Arg> args);
@@ -200,6 +201,9 @@ class Tile {
   Addressing statement_addressing(const Statement& s, const Location& at) const;
 
   void store(const Statement& s, const Value& v);
+  void store_at(const Statement& s, const Value& v);
+  /// All warps of a tile have the statement's value here (a tensor of all is then stored by the first).
+  bool by_all_warps(const Statement& s) const;
   int physical() const { return b_.program.lanes; }
 
   /// The first lanes of a vector; whole ones past the caches where the plan says so.
@@ -277,6 +281,12 @@ class Tile {
   int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
 
   void finish_accumulators();
+  /// The warps of a tile, each with a part of the reduction, meet: all get all of the result.
+  void meet();
+  /// Where a point's result of the statement is (inner[i]), the first warp's; and from one warp's to the next.
+  std::pair<Address, int64_t> partial(size_t i);
+  /// Results are the same in all lanes.
+  bool one_number() const { return vec_reduced_ || !vector_code(); }
   /// Visits each point's sums, with the statement's number among the inner ones and the place where the sum waits for the next chunk.
   void for_each_partial(const std::function<void(int, const Statement&, const Address&)>& visit);
   Value load_partial(const Statement& s, const Address& at);

@@ -125,7 +125,10 @@ Op Tile::unguarded(int operand) {
   if (stride == 0) return {family + "bcast_" + type, -1, false, std::move(args)};
   if (stride != 1) args.push_back(Int(stride));
   if (!whole) args.push_back(v_.part ? Int::var(params_.part) : Int(lanes()));
-  return {family + (stride == 1 ? "load_" : "gather_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
+  // nests of a GPU's tile read rows of an input again, which may wait in registers
+  const bool in_group = std::any_of(c_.origin.begin(), c_.origin.end(), [](int from) { return from >= 0; });
+  const bool again = physical() == 32 && in_group && is_float(t.dtype) && b_.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
+  return {family + (stride != 1 ? "gather_" : again ? "ldg_" : "load_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 
 bool Tile::reads_on(int operand) const { return lanes() < W_ && !v_.at_end && lower::reads_on(c_, operand); }

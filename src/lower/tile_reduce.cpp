@@ -77,15 +77,42 @@ void Tile::reduce(size_t level) {
     scopes_.emplace_back();
     scopes_.back().var = v;
     knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
-    *body = std::move(scopes_.back().body);
+    *body = ordered(std::move(scopes_.back().body));
     scopes_.pop_back();
     put({For{v, begin, end, stride, std::move(body)}});
   };
   const int64_t whole = extent / unit * unit;  // elements in whole units
+  const auto rest = [&] {
+    active_ = int(extent - whole);
+    reduced_[size_t(a)] = Int(whole);
+    unrolled_ = vectors ? 0 : unrolled_;
+    reduce(level + 1);
+    active_ = 0;
+  };
   if (left_out == LeftOut::tiles) {
     const Int begin = chunked ? Int::var(params_.begin[size_t(a)]) : Int(0), end = chunked ? Int::var(params_.end[size_t(a)]) : Int(extent);
     const auto [from, to] = inside(*taps, begin, end);
     return loop(from, to, 1, 1, extent - 1, taps);
+  }
+  if (chunked && !c_.plan.chunked()) {  // a warp's part of a tile's rows; what is left of a vector is the last one's
+    const Int begin = Int::var(params_.begin[size_t(a)]), end = Int::var(params_.end[size_t(a)]);
+    const int64_t units = t.units(), equal = units % c_.tile_warps == 0 && whole == units * unit ? units / c_.tile_warps * unit : 0;
+    if (equal > 0) {  // as many steps for all, known to the compiler
+      const int64_t main = equal / step * step;
+      if (main == step)
+        at(begin, t.hi);
+      else if (main > 0)
+        loop(begin, begin + Int(main), step, t.hi, extent - step);
+      if (main < equal) at(begin + Int(main), (equal - main) / unit);
+    } else {
+      const int mid = b_.variable("mid", 0, whole), count = b_.variable("n", 0, whole / step);
+      put({LetInt{LetInt::Op::floor_div, count, end - begin, Int(step)}});
+      put({LetInt{LetInt::Op::value, mid, begin + Int::var(count, step), Int(0)}});
+      if (whole >= step) loop(begin, Int::var(mid), step, t.hi, whole - step);
+      if (whole >= unit && t.hi > 1) loop(Int::var(mid), end, unit, 1, whole - unit);
+    }
+    if (whole < extent) when({Int::var(c_.warp) - Int(c_.tile_warps - 1)}, rest, [] {});
+    return;
   }
   if (chunked) {  // chunks are multiples of the unrolling but for the last; a unit is never split between chunks
     const Int begin = Int::var(params_.begin[size_t(a)]), end = Int::var(params_.end[size_t(a)]);
@@ -113,13 +140,7 @@ void Tile::reduce(size_t level) {
         loop(Int(main), Int(whole), unit, 1, whole - unit);
     }
   }
-  if (whole < extent) {
-    active_ = int(extent - whole);
-    reduced_[size_t(a)] = Int(whole);
-    unrolled_ = vectors ? 0 : unrolled_;
-    reduce(level + 1);
-    active_ = 0;
-  }
+  if (whole < extent) rest();
 }
 
 int64_t Tile::chunk_step(int axis) const {
@@ -306,9 +327,63 @@ void Tile::finish_accumulators() {
         const int acc = accumulators_.at({int(i), p.number, 0});
         assign(acc, horizontal(s.reduce, integer_sum(s)), {Reg{acc}});
       }
+  if (!c_.partials.empty()) meet();
   if (c_.plan.chunked() && c_.plan.form != AtomForm::matrix)
     when(
         {before_ - Int(1)}, [&] { add_partial_sums(); }, [] {});
+}
+
+std::pair<Address, int64_t> Tile::partial(size_t i) {
+  const std::vector<int64_t> none(size_t(n_axes_), 0);
+  std::vector<int64_t> stride = none;
+  int64_t results = 1;
+  for (int a = n_axes_; a-- > 0;) {
+    if (!is_output(a) || a == vec_) continue;
+    stride[size_t(a)] = results, results *= c_.nest.axes[size_t(a)].extent;
+  }
+  const int64_t together = one_number() ? c_.tile_warps : round_up(c_.nest.axes[size_t(vec_)].extent, W_);
+  for (int64_t& s : stride) s *= together;
+  if (is_output(vec_)) stride[size_t(vec_)] = one_number() ? together * results : 1;
+  Addressing m{c_.partials[i], stride, none, stride, none, 0};
+  m.tile_local = true;
+  return {address(m, "partial"), one_number() ? 1 : results * together};
+}
+
+void Tile::meet() {
+  const auto for_each_result = [&](const std::function<void(const Statement&, int, const Address&, int64_t)>& visit) {
+    for (const Point& p : points_) {
+      point_ = &p;
+      for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+        const Statement& s = c_.nest.inner[i];
+        if (s.reduce == ir::ReduceOp::none) continue;
+        const auto [first, stride] = partial(i);
+        visit(s, accumulators_.at({int(i), p.number, 0}), first, stride);
+      }
+    }
+  };
+  const auto family = [&](const Statement& s) { return std::string(integer_sum(s) ? "vi_" : "vf_"); };
+  const auto type = [&](const Statement& s) { return std::string(integer_sum(s) ? "s32" : "f32"); };
+  for_each_result([&](const Statement& s, int acc, const Address& first, int64_t stride) {
+    const Address own{first.pointer, first.offset + Int::var(c_.warp, stride)};
+    if (one_number())
+      effect(family(s) + "store_" + type(s) + "_n", {own, Reg{acc}, Int(1)});
+    else
+      effect(family(s) + "store_" + type(s), {own, Reg{acc}});
+  });
+  effect("block_sync", {});
+  for_each_result([&](const Statement& s, int acc, const Address& first, int64_t stride) {
+    const bool integer = integer_sum(s);
+    if (one_number()) {  // a lane takes a warp's
+      assign(acc, family(s) + "load_" + type(s) + "_range", {first, Int(0), Int(c_.tile_warps), identity(s.reduce, integer)});
+      return assign(acc, horizontal(s.reduce, integer), {Reg{acc}});
+    }
+    assign(acc, family(s) + "load_" + type(s), {first});
+    for (int w = 1; w < c_.tile_warps; ++w) {
+      const int other = define_reg(scopes_.size() - 1, "other", integer, family(s) + "load_" + type(s),
+                                   {Address{first.pointer, first.offset + Int(w * stride)}});
+      assign(acc, combine(s.reduce, integer), {Reg{acc}, Reg{other}});
+    }
+  });
 }
 
 void Tile::for_each_partial(const std::function<void(int, const Statement&, const Address&)>& visit) {

@@ -25,7 +25,7 @@ class Checker {
     for (const Region& r : p_.regions) {
       if (r.proc < 0 || size_t(r.proc) >= p_.procs.size() || r.tasks < 1) fail("a region without procedure or tasks");
       const size_t want = p_.procs[size_t(r.proc)].params.size();
-      if (want > (r.threads > 0 ? 2 : 1)) fail("a region's procedure takes more than its task");
+      if (want > (r.threads > 0 || r.warps > 0 ? 2 : 1)) fail("a region's procedure takes more than its task");
     }
   }
 

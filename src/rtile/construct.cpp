@@ -44,11 +44,13 @@ class NestPlanner {
   std::map<Key, PlannedNest> planned_;
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
-    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, int64_t(c.ahead_bytes)}};
+    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, c.tile_warps, int64_t(c.ahead_bytes)}};
     for (double share : {c.missing, c.missing_beside_streams, c.missing_results}) k.second.push_back(int64_t(share * 1e6));
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
-      k.second.insert(k.second.end(), {t, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
+      const int64_t kept = c.kept.empty() ? 0 : c.kept[size_t(t)];
+      k.second.insert(k.second.end(),
+                      {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
     };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full, a.apart});
     k.second.insert(k.second.end(), keep.begin(), keep.end());

@@ -140,6 +140,7 @@ std::string plan_json(const ir::TensorProgram& program, const hw::Profile& profi
         shared.push_back({{"axis", g.group.shared_axis(k).name}, {"extent", g.shared[k].extent}, {"tile", g.shared[k].hi}});
       j["fused_over"] = std::move(shared);
       j["tasks"] = g.tasks;
+      if (g.tile_warps > 1) j["warps"] = g.tile_warps;
       j["estimate"] = estimate_json(profile, g.estimate);
     }
     groups.push_back(std::move(j));
@@ -167,7 +168,11 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       o << "fused over";
       for (size_t k = 0; k < g.shared.size(); ++k)
         o << (k ? ", " : " ") << g.group.shared_axis(k).name << " in tiles of " << g.shared[k].hi;
-      o << ", " << g.tasks << " tasks" << (g.block_tasks > 0 ? ", a warp each" : "") << "\n";
+      o << ", " << g.tasks << " tasks"
+        << (g.tile_warps > 1    ? ", " + std::to_string(g.tile_warps) + " warps each"
+            : g.block_tasks > 0 ? ", a warp each"
+                                : "")
+        << "\n";
       if (g.block_tasks > 0) o << time_text(profile, g.estimate);  // of its nests together: they run in the same warps
     }
     for (size_t i = 0; i < g.nests.size(); ++i) {
@@ -188,7 +193,8 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
         o << ' ' << n.axes[size_t(l.axis)].name << ':'
           << (n.axes[size_t(l.axis)].reduced ? l.step : std::min(l.step * t.hi * t.unit, t.extent));
       }
-      for (const Parallel& x : p.parallel) o << "; " << x.parts << " tasks along " << n.axes[size_t(x.axis)].name;
+      for (const Parallel& x : p.parallel)
+        o << "; " << x.parts << (g.tile_warps > 1 ? " warps along " : " tasks along ") << n.axes[size_t(x.axis)].name;
       for (int a : p.reduce_order)
         if (p.taps_along(a)) o << "; " << n.axes[size_t(a)].name << " without padding";
       if (p.finish_axis >= 0) o << "; finished along " << n.axes[size_t(p.finish_axis)].name;

@@ -76,10 +76,34 @@ void Planner::enumerate_launches(const NestPlan& base) {
 }
 
 void Planner::time_in_warp(NestPlan& p, const std::vector<int>& order) const {
-  constexpr int kWarps = 8;  // of a block; which it will be is decided for all nests of the task together
-  p.loops.clear();
+  p.loops.clear(), p.parallel.clear();
   for (int a : order) p.loops.push_back({a, 1});
-  p.estimate = hw::estimate(workload_in_warp(nest_, facts_, p, c_, kWarps), c_.profile);
+  p.estimate.us = std::numeric_limits<double>::infinity();
+  for (int a = 0; a < n_ && c_.tile_warps > 1; ++a) {
+    if (!deals_out(p, a)) continue;
+    NestPlan dealt = p;
+    dealt.parallel = {{a, c_.tile_warps}};
+    dealt.estimate = estimate_in_warp(dealt);
+    if (dealt.estimate.us < p.estimate.us) p = std::move(dealt);
+  }
+  if (p.parallel.empty()) p.estimate = estimate_in_warp(p);
+}
+
+hw::Estimate Planner::estimate_in_warp(const NestPlan& p) const {
+  constexpr int kWarps = 8;  // of a block; which it will be is decided for all nests of the task together
+  hw::GpuWorkload w = workload_in_warp(nest_, facts_, p, c_, kWarps);
+  w.together = 1;
+  hw::Estimate e = hw::estimate(w, c_.profile);
+  if (e.resident > 0) e.us = e.compute_us + e.level_us[1] + e.overhead_us;
+  return e;
+}
+
+bool Planner::deals_out(const NestPlan& p, int axis) const {
+  if (!reduced(axis)) return p.tile[size_t(axis)].blocks > 1;
+  // each warp reduces its part; what is kept of the points on the way must be its alone
+  return p.form == AtomForm::vector && p.tile[size_t(axis)].units() > 1 && p.store_transpose_axis < 0 && !separated(p, axis) &&
+         std::all_of(facts_.operands.begin(), facts_.operands.end(),
+                     [&](const NestFacts::OperandFacts& o) { return !o.is_store || !o.inner || o.coef[size_t(axis)] != 0; });
 }
 
 void Planner::enumerate_in_warp(const NestPlan& base) {

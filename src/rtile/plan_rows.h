@@ -1,5 +1,5 @@
-// Several nests over common rows on a GPU (softmax, normalisations): one kernel, in which a warp takes a tile of the shared axes through
-// all nests.
+// Several nests over common rows on a GPU (softmax, normalisations): one kernel, in which a warp, or the warps of a block
+// together, take a tile of the shared axes through all nests.
 #pragma once
 #include <vector>
 

@@ -199,9 +199,14 @@ class Planner {
   /// Blocks of neighbouring tasks, a rectangle of them. False: such rectangles do not come out even.
   bool launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
   void enumerate_launches(const NestPlan& base);
-  /// Of a nest that is part of a warp's task: loops over its blocks, and no others.
+  /// Of a nest that is part of a warp's task, or of one that several warps share: loops over its blocks, and no others.
   void enumerate_in_warp(const NestPlan& base);
+  /// ... and, where several warps share the task, the axis of which each of them has a part, if there is one.
   void time_in_warp(NestPlan& p, const std::vector<int>& order) const;
+  bool deals_out(const NestPlan& p, int axis) const;
+  /// The SM's time, to which the other nests' come, and L2's, which does not have to bring what waits in registers: memory's is the same
+  /// whatever the tile.
+  hw::Estimate estimate_in_warp(const NestPlan& p) const;
 };
 
 }  // namespace rgen::rtile

@@ -88,6 +88,21 @@ bool NestPlan::chunked() const {
   return false;
 }
 
+bool in_parts(const Nest& nest, const NestPlan& plan) { return plan.dealt_axis() >= 0 && nest.axes[size_t(plan.dealt_axis())].reduced; }
+
+bool by_all_warps(const Nest& nest, const NestPlan& plan, const Statement& s) {
+  const bool inner = !nest.inner.empty() && &s >= &nest.inner.front() && &s <= &nest.inner.back();
+  const bool at_points = inner && s.reduce == ir::ReduceOp::none;
+  return plan.dealt_axis() < 0 || (in_parts(nest, plan) && !at_points);
+}
+
+int64_t partial_results(const Nest& nest, const NestPlan& plan, int warps) {
+  int64_t results = warps;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) results *= int(a) == plan.vec ? round_up(nest.axes[a].extent, plan.lanes) : nest.axes[a].extent;
+  return results;
+}
+
 std::vector<int> count_reads(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
   std::vector<int> reads(program.tensors.size(), 0);
   for (const Nest& n : nests)

@@ -53,7 +53,8 @@ struct Loop {
   int64_t step = 1;  ///< blocks of an output axis; elements of a reduced one (a chunk: partial sums go through memory)
 };
 
-/// A parallel axis: its blocks are dealt out in `parts` nearly equal runs.
+/// A parallel axis: its blocks are dealt out in `parts` nearly equal runs. Among the warps of a tile (GroupPlan::tile_warps) a reduced one
+/// may be dealt out too, in units of the tile (vectors, elements): the warps' partial results meet in shared memory.
 struct Parallel {
   int axis = 0;
   int64_t parts = 1;
@@ -214,6 +215,8 @@ struct NestPlan {
   std::vector<int> point_axes(const Nest& nest) const;
   /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
   std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;
+  /// The axis that is dealt out to a tile's warps; −1: none.
+  int dealt_axis() const { return parallel.empty() ? -1 : parallel.front().axis; }
   int64_t tasks() const {
     int64_t n = 1;
     for (const Parallel& p : parallel) n *= p.parts;
@@ -248,7 +251,19 @@ struct GroupPlan {
   int64_t tasks = 1;             ///< of the shared tiles (a single nest parallelises itself)
   hw::Estimate estimate;
   int block_tasks = 0;  ///< > 0: every tile is a task of one warp of a GPU, and so many neighbouring ones are a thread block
+  /// ... or of so many warps, which are a thread block then: a nest's NestPlan::parallel says which part of the tile is whose; without it
+  /// all of them do the same.
+  int tile_warps = 1;
 };
+
+/// Do all warps of a tile compute the statement for themselves? They do what no axis is dealt out of, and what follows a reduction of which
+/// each has a part: then each has the whole result.
+bool by_all_warps(const Nest& nest, const NestPlan& plan, const Statement& s);
+/// A reduced axis is dealt out to the warps of a tile.
+bool in_parts(const Nest& nest, const NestPlan& plan);
+/// Numbers that wait in shared memory for each of its reductions, of so many warps. Sums along the lanes are single numbers, those of the
+/// warps side by side; others are vectors.
+int64_t partial_results(const Nest& nest, const NestPlan& plan, int warps);
 
 struct RProgram {
   std::vector<GroupPlan> groups;

@@ -200,6 +200,8 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
       int64_t inside = extent;
       for (const Loop& l : plan.loops)
         if (size_t(l.axis) == a) inside = std::min(l.step, extent), c.chunks *= double(ceil_div(extent, l.step));
+      for (const Parallel& p : plan.parallel)  // among the warps of a tile
+        if (size_t(p.axis) == a) inside = std::min(inside, ceil_div(t.units(), p.parts) * t.unit);
       const double units = std::ceil(double(inside) / double(int(a) == plan.k_axis ? plan.k_step : t.unit));
       c.axes[a].unroll = std::min<int64_t>(t.hi, int64_t(units));
       c.axes[a].trips = std::ceil(units / double(c.axes[a].unroll));

@@ -20,6 +20,10 @@ struct PlanContext : Residence {
   double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
   std::vector<bool> continued = {};    ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
   int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
+  /// Per tensor (empty: none): ... an earlier one has read the task's part in one step (takes_whole), in vectors along an axis of this
+  /// extent; 0: it has not.
+  std::vector<int64_t> kept = {};
+  int tile_warps = 1;  ///< ... or of so many warps, which share the task
 
   /// Between calls the tensor waits in memory.
   bool beyond_caches(int tensor) const { return home[size_t(tensor)] + 1 == int(profile.levels.size()); }
@@ -51,6 +55,9 @@ class GpuTile {
 /// was read by it before.
 hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context,
                                  int block_tasks);
+/// Each of the warps that share a tile takes its part of the nest in one step, without loops, and all parts are equal: what other such
+/// nests of the tile have read is still in the same lanes' registers.
+bool takes_whole(const Nest& nest, const NestPlan& plan, int tile_warps);
 /// Does the plan walk so many bytes of an operand and more before it jumps?
 bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes);
 /// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.

@@ -12,6 +12,9 @@ namespace {
 /// the branch that guards each of them (as compiled kernels show).
 constexpr double kLoadsAhead = 12, kGuardedAhead = 5;
 
+/// Cycles of a barrier of a block whose warps come at once, and of a shuffle whose result the next one waits for.
+constexpr double kBarrierCycles = 30, kShuffleCycles = 24;
+
 /// Extents that the first `tasks` tasks cover together: along the last parallel axis first, but a block is a rectangle.
 std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tasks) {
   const bool block = plan.block_rows > 1 && tasks == plan.block_tasks;
@@ -32,7 +35,9 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t tas
 /// Pointers, indices, and loads that the compiler moves forward: as compiled kernels show.
 int registers(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const int needed = registers_needed(nest, facts, plan);
-  int count = needed + needed * 3 / 8 + 40;
+  // where nothing is reused, as in rows of several nests, compilers need few beside, and keep to what the launch's bounds leave them
+  const bool rows = c.warps > 0 && plan.form == AtomForm::vector;
+  int count = rows ? needed + 32 : needed + needed * 3 / 8 + 40;
   const bool transposes = plan.store_transpose_axis >= 0 ||
                           std::any_of(plan.operands.begin(), plan.operands.end(), [](const Operand& o) { return o.transposed; });
   if (transposes) {  // all of a tile is loaded before any of it is stored
@@ -49,31 +54,82 @@ double rounds(const NestPlan& plan, const hw::Workload& task, double tiles) {
   double trips = tiles;
   for (int a : plan.reduce_order) {
     const Blocking& t = plan.tile[size_t(a)];
-    trips *= std::ceil(double(t.units()) / double(t.hi));
+    const int64_t units = a == plan.dealt_axis() ? ceil_div(t.units(), plan.parallel.front().parts) : t.units();
+    trips *= std::ceil(double(units) / double(t.hi));
   }
   const double loads = (task.loads - task.guarded_loads) / (plan.form == AtomForm::warp ? 4 : 1);  // of 16 bytes a thread
   return std::max(trips, loads / kLoadsAhead + task.guarded_loads / kGuardedAhead);
 }
 
+/// The operand's vectors wait in registers: they are not loaded.
+void keep(const Nest& nest, const NestPlan& plan, const NestFacts::OperandFacts& o, const PlanContext& c, hw::GpuWorkload& w) {
+  constexpr int64_t kBeside = 32;  // registers for everything else
+  double vectors = 1.0 / double(c.tile_warps);
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (o.coef[a] != 0) vectors *= double(plan.tile[a].units());
+  w.task.loads = std::max(0.0, w.task.loads - vectors), w.task.instructions -= std::min(vectors, w.task.instructions);
+  hw::LevelTraffic& near = w.task.levels[0];
+  near.read_bytes = std::max(0.0, near.read_bytes - vectors * c.profile.vector_bits / 8);
+  w.registers = std::max(w.registers, std::min(c.profile.gpu.max_registers_per_thread, int(round_up(int64_t(vectors) + kBeside, 8))));
+}
+
+/// The warps of a tile meet once for each of `blocks` register tiles: their results go through shared memory, and all of them combine those
+/// of all.
+void meet(const Nest& nest, const NestPlan& plan, double blocks, const hw::Profile& profile, hw::GpuWorkload& w) {
+  constexpr double kInstructions = 16, kShuffles = 5;  // of a number that lanes combine
+  double results = blocks;                             // vectors
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced) results *= double(plan.tile[a].hi);
+  results *= double(std::count_if(nest.inner.begin(), nest.inner.end(), [](const Statement& s) { return s.reduce != ir::ReduceOp::none; }));
+  const bool numbers = nest.axes[size_t(plan.vec)].reduced || plan.lanes == 1;
+  const double loads = numbers ? 1 : w.together;
+  w.barriers = int(blocks);
+  w.task.stores += results, w.task.loads += loads * results;
+  w.task.instructions += results * (numbers ? kInstructions : 2 * loads + 2) + 2 * blocks;
+  // a result goes through shared memory and, if lanes combine it, through their shuffles
+  const double shuffles_ns = numbers ? kShuffles * kShuffleCycles / profile.ghz : 0;
+  w.stalls_ns = blocks * (kBarrierCycles / profile.ghz + profile.levels[0].latency_ns + shuffles_ns);
+}
+
 }  // namespace
+
+bool takes_whole(const Nest& nest, const NestPlan& plan, int tile_warps) {
+  if (tile_warps > 1 && plan.dealt_axis() != plan.vec) return false;
+  for (size_t a = 0; a < nest.axes.size(); ++a) {
+    const Blocking& t = plan.tile[a];
+    const int64_t parts = int(a) == plan.dealt_axis() ? tile_warps : 1;
+    if (t.units() % parts || t.hi * parts != t.units() || (parts > 1 && t.extent % t.unit)) return false;
+  }
+  return true;
+}
 
 hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c, int block_tasks) {
   hw::GpuWorkload w;
   w.task = workload(nest, facts, plan, c);
-  w.tasks = c.warps, w.block_tasks = int(std::min<int64_t>(block_tasks, c.warps));
+  w.together = c.tile_warps;
+  const int64_t tiles = w.together > 1 ? 1 : std::min<int64_t>(block_tasks, c.warps);  // of a block
+  w.tasks = c.warps * w.together, w.block_tasks = int(tiles * w.together);
   w.registers = registers(nest, facts, plan, c);
-  double tiles = 1;
+  double blocks = 1;  // of the register tile
   for (size_t a = 0; a < nest.axes.size(); ++a)
-    if (!nest.axes[a].reduced) tiles *= double(plan.tile[a].blocks);
-  w.rounds = rounds(plan, w.task, tiles);
+    if (!nest.axes[a].reduced)
+      blocks *= double(int(a) == plan.dealt_axis() ? ceil_div(plan.tile[a].blocks, w.together) : plan.tile[a].blocks);
+  const bool whole = !c.kept.empty() && takes_whole(nest, plan, c.tile_warps);
+  const auto in_registers = [&](const NestFacts::OperandFacts& o) {
+    return whole && c.kept[size_t(o.tensor)] == nest.axes[size_t(plan.vec)].extent && !o.is_store && o.coef[size_t(plan.vec)] == 1;
+  };
+  for (const NestFacts::OperandFacts& o : facts.operands)
+    if (in_registers(o)) keep(nest, plan, o, c, w);
+  w.rounds = rounds(plan, w.task, blocks);
+  if (in_parts(nest, plan)) meet(nest, plan, blocks, c.profile, w);
   const std::vector<int64_t> here = nest.extents(), all = nest.full_extents();
   const int line = c.profile.levels[1].line_bytes;
   for (const NestFacts::OperandFacts& o : facts.operands) {
     const int home = c.home[size_t(o.tensor)];
-    if (home == 0) continue;
+    if (home == 0 || in_registers(o)) continue;
     bool common = true;  // to all tiles: a block's warps meet in the first-level cache
     for (size_t a = 0; a < here.size(); ++a) common &= here[a] == all[a] || o.coef[a] == 0;
-    const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * (common ? 1 : w.block_tasks);
+    const double of_block = footprint_bytes(o, here, line, Fetch::sectors) * double(common ? 1 : tiles);
     (o.is_store ? w.block_write_bytes : w.block_read_bytes) += of_block;
     if (home == 2) (o.is_store ? w.dram_write_bytes : w.dram_read_bytes) += footprint_bytes(o, all, line, Fetch::sectors);
   }

@@ -26,7 +26,8 @@ struct Subject {
   std::string name, device, spec;
   std::function<bool(const rtile::NestPlan&)> wanted;  ///< of the first plan that is like this; null: the best
   std::function<void(rtile::NestPlan&)> change = nullptr;
-  int row_warps = 0;  ///< > 0: several nests in one kernel, a warp a tile of rows, so many warps a block
+  int row_warps = 0;   ///< > 0: several nests in one kernel, a warp a tile of rows, so many warps a block
+  int tile_warps = 0;  ///< > 0: ... so many warps share a row
 };
 
 std::string product(const std::string& type, int m, int n, int k) {
@@ -122,6 +123,12 @@ std::vector<Subject> subjects() {
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
       {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr, nullptr, 4},
       {"layernorm", "a100", preset("layernorm", "f32", R"("shape": [7, 129], "eps": 1e-05)"), nullptr, nullptr, 4},
+      {"softmax, shared", "a100", preset("softmax", "f32", R"("shape": [3, 300])"), nullptr, nullptr, 0, 4},
+      {"log softmax, shared", "a100",
+       R"json({"name": "log_softmax", "inputs": {"X": {"shape": [5, 331]}}, "outputs": ["L", "Y"], "compute": [
+       "M[i:5] = max(j:331 | X[i,j])", "S[i:5] = sum(j:331 | exp(X[i,j] - M[i]))", "L[i:5] = log(S[i]) + M[i]",
+       "Y[i:5,j:331] = X[i,j] - L[i]"]})json",
+       nullptr, nullptr, 0, 4},
       {"transpose", "a100", preset("transpose", "f32", R"("shape": [64, 64], "perm": [1, 0])"), transposes},
       {"relu f16", "a100", preset("relu", "f16", R"("shape": [131])"), nullptr},
       {"sum of rows", "a100", preset("reduce_sum", "f32", R"("shape": [37, 127], "axis": 1)"), nullptr},
@@ -231,6 +238,25 @@ std::vector<Mutation> mutations() {
       {"warps share their rows", "softmax", {{R"(threadIdx\.x / 32 \* 192)", "0"}}},
       {"warps' rows overlap", "softmax", {{R"(threadIdx\.x / 32 \* 192)", "threadIdx.x / 32 * 96"}}},
       {"the total in the exponentials' place", "softmax", {{R"(\+ 176\))", "+ 16)"}}},
+      {"no barrier before the parts' maxima are read",
+       "softmax, shared",
+       {{R"(__syncthreads\(\);(\s*acc = vf_load_f32_range\(partial, 0, 4, -__int))", "$1"}}},
+      {"no barrier before the parts' totals, and exponentials of other warps, are read",
+       "softmax, shared",
+       {{R"(__syncthreads\(\);(\s*acc = vf_load_f32_range\(partial, 0, 4, 0))", "$1"}}},
+      {"a warp that does not come to the barrier",
+       "softmax, shared",
+       {{R"(__syncthreads\(\);(\s*acc = vf_load_f32_range\(partial, 0, 4, -__int))", "if (warp < 3) __syncthreads();$1"}}},
+      {"a barrier that some lanes reach before they have stored",
+       "softmax, shared",
+       {{R"((vf_store_f32_n\(partial \+ warp, acc, 1\);)\s*__syncthreads\(\);)", "__syncthreads(); $1"}}},
+      {"parts' results in one place", "softmax, shared", {{R"(partial \+ warp)", "partial"}}},
+      {"the last warp's part forgotten", "softmax, shared", {{R"(\(partial, 0, 4, )", "(partial, 0, 3, "}}},
+      {"the rest of a row forgotten", "softmax, shared", {{R"(if \(warp >= 3\))", "if (warp >= 4)"}}},
+      {"no barrier before what the first warp has stored is read",
+       "log softmax, shared",
+       {{R"(__syncthreads\(\);(\s*map\d+\(t, ))", "$1"}}},
+      {"stored by another warp than the one that is waited for", "log softmax, shared", {{R"(if \(warp <= 0\))", "if (warp < 0)"}}},
       {"another tile's row", "layernorm", {{R"(d0_tile = task;)", "d0_tile = task ^ 1;"}}},
       {"another row's total", "sum of rows", {{R"(t->X \+ 127 \* d0)", "t->X + 127 * (d0 ^ 1)"}}},
       {"transposition's halves exchanged",
@@ -242,9 +268,12 @@ std::vector<Mutation> mutations() {
 }
 
 void add(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile, const Subject& s) {
-  for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, s.wanted ? 4000 : 1, s.wanted ? 8 : 1})) {
+  const int top_k = s.wanted ? 4000 : s.tile_warps > 0 || s.row_warps > 0 ? 50 : 1;
+  for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, top_k, s.wanted ? 8 : s.tile_warps > 0 ? 2 : 1})) {
     if (s.wanted && !s.wanted(c.program->groups.back().nests.back())) continue;
-    if (s.row_warps > 0 && c.program->groups.front().block_tasks == 0) continue;
+    const rtile::GroupPlan& first = c.program->groups.front();
+    if (s.tile_warps > 0 && (first.tile_warps != s.tile_warps || first.shared.back().hi > 1)) continue;
+    if (s.row_warps > 0 && (first.block_tasks == 0 || first.tile_warps > 1)) continue;
     auto program = std::make_shared<rtile::RProgram>(*c.program);
     if (s.row_warps > 0) program->groups.front().block_tasks = s.row_warps;
     if (s.change) s.change(program->groups.back().nests.back());

@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "hwmodel/profile.h"
+#include "lower/lower.h"
+#include "lower/simulate.h"
 #include "rtile/construct.h"
 #include "rtile/rprogram.h"
 #include "support/kernel_batch.h"
@@ -38,13 +40,14 @@ void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, 
   }
 }
 
-/// Of every tile of rows the best plan that is one kernel, in blocks of 4 warps; returns how many have more tiles than that.
+/// Of every tile of rows that a warp has alone the best plan that is one kernel, in blocks of 4 warps; returns how many have more tiles
+/// than that.
 int add_rows(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile) {
   std::set<int64_t> tiles;
   int several = 0;
   for (rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, 50})) {
     const rtile::GroupPlan& g = c.program->groups.front();
-    if (c.program->groups.size() > 1 || g.block_tasks == 0 || !tiles.insert(g.shared.back().hi).second) continue;
+    if (c.program->groups.size() > 1 || g.block_tasks == 0 || g.tile_warps > 1 || !tiles.insert(g.shared.back().hi).second) continue;
     several += g.tasks > 4;
     auto program = std::make_shared<rtile::RProgram>(*c.program);
     program->groups[0].block_tasks = int(std::min<int64_t>(4, g.tasks));
@@ -53,6 +56,22 @@ int add_rows(KernelBatch& batch, const test::Problem& problem, const hw::Profile
   }
   CHECK_MESSAGE(!tiles.empty(), problem.program->name);
   return several;
+}
+
+/// Of every tile of rows, and of every number of warps that share one, the best plan that is one kernel; returns how many.
+int add_shared_rows(KernelBatch& batch, const test::Problem& problem, const hw::Profile& profile) {
+  std::set<std::pair<int64_t, int>> tiles;
+  for (const rtile::Candidate& c : rtile::construct(*problem.program, profile, {0, 50, 2})) {  // all numbers of warps
+    const rtile::GroupPlan& g = c.program->groups.front();
+    if (c.program->groups.size() > 1 || g.tile_warps == 1 || !tiles.insert({g.shared.back().hi, g.tile_warps}).second) continue;
+    const std::string name =
+        problem.program->name + ", tiles of " + std::to_string(g.shared.back().hi) + ", " + std::to_string(g.tile_warps) + " warps";
+    const lower::Simulation s = lower::simulate(lower::lower(*problem.program, *c.program), int64_t{1} << 28);
+    CHECK_MESSAGE(s.violations.empty(), name, ": ", s.violations.empty() ? "" : s.violations.front());
+    batch.add(problem, profile, c, name);
+  }
+  CHECK_MESSAGE(!tiles.empty(), problem.program->name);
+  return int(tiles.size());
 }
 
 }  // namespace
@@ -212,6 +231,47 @@ TEST_CASE("CUDA kernels in the shim: rows of several nests, a warp each") {
   CHECK(several >= int(problems.size()));
   CHECK(batch.mentioning("__syncwarp();") == batch.size());  // the nests are in one kernel
   for (const test::Problem& p : problems) batch.add(p, hw::load_profile("h100"));
+  check(batch);
+}
+
+TEST_CASE("CUDA kernels in the shim: rows of several nests, shared by the warps of a block") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) {
+    spec("{\"name\": \"" + op + "_" + type + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" + shape +
+         "]}}");
+  };
+  for (const char* shape : {"1, 1024", "3, 2051", "5, 129", "2, 3, 520"})
+    for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, "f32", shape);
+  for (const char* type : {"f16", "bf16"})
+    for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, type, "3, 515");
+  // outputs that the next nest reads: a number a row, which the first warp stores; the row, backwards, of which each warp has stored a part
+  spec(R"json({"name": "log_softmax", "inputs": {"X": {"shape": [5, 331]}}, "outputs": ["L", "Y"], "compute": [
+       "M[i:5] = max(j:331 | X[i,j])", "S[i:5] = sum(j:331 | exp(X[i,j] - M[i]))", "L[i:5] = log(S[i]) + M[i]",
+       "Y[i:5,j:331] = X[i,j] - L[i]"]})json");
+  spec(R"json({"name": "scaled", "inputs": {"X": {"shape": [5, 167]}, "G": {"shape": [167]}}, "outputs": ["E", "Y"], "compute": [
+       "A[i:5] = max(j:167 | abs(X[i,j]))", "E[i:5,j:167] = exp(X[i,j] / (A[i] + 1))", "T[i:5] = sum(j:167 | E[i,j] * G[j])",
+       "Y[i:5,j:167] = E[i,166-j] * T[i]"]})json");
+  // the other reductions, and of integers
+  spec(R"json({"name": "spread", "inputs": {"X": {"shape": [3, 300]}}, "compute": [
+       "A[i:3] = min(j:300 | X[i,j])", "P[i:3] = prod(j:300 | 1 + 0.01 * (X[i,j] - A[i]))", "Y[i:3,j:300] = X[i,j] * P[i] - A[i]"]})json");
+  spec(R"json({"name": "centred", "inputs": {"X": {"shape": [3, 300], "dtype": "s8"}}, "compute": [
+       "S[i:3] = sum(j:300 | s32(X[i,j]))", "Y[i:3,j:300] = f32(X[i,j]) * 300 - f32(S[i])"]})json");
+  // along columns, whose tiles are as wide as a warp; over two axes
+  spec(R"json({"name": "columns", "inputs": {"X": {"shape": [211, 70]}}, "compute": [
+       "M[j:70] = max(i:211 | X[i,j])", "E[i:211,j:70] = exp(X[i,j] - M[j])", "S[j:70] = sum(i:211 | E[i,j])",
+       "Y[i:211,j:70] = E[i,j] / S[j]"]})json");
+  spec(R"json({"name": "groups", "inputs": {"X": {"shape": [3, 7, 65]}, "G": {"shape": [7]}}, "compute": [
+       "S[n:3] = sum(c:7,p:65 | X[n,c,p])", "V[n:3] = sum(c:7,p:65 | (X[n,c,p] - S[n] / 455) * (X[n,c,p] - S[n] / 455))",
+       "Y[n:3,c:7,p:65] = (X[n,c,p] - S[n] / 455) * rsqrt(V[n] / 455 + 0.001) * G[c]"]})json");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  int shared = 0;
+  for (const test::Problem& p : problems) shared += add_shared_rows(batch, p, hw::load_profile("h200"));
+  CHECK(shared >= 3 * int(problems.size()));
+  CHECK(10 * batch.mentioning("__syncthreads();") >= 9 * batch.size());  // in others warps share rows, not parts of them
   check(batch);
 }
 

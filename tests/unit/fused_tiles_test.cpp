@@ -9,6 +9,7 @@
 #include "lower/simulate.h"
 #include "rtile/construct.h"
 #include "rtile/rprogram.h"
+#include "rtile/workload.h"
 
 using namespace rgen;
 
@@ -141,6 +142,39 @@ TEST_CASE("a GPU's softmax is one kernel where rows are many, and each comes fro
     CHECK(g.estimate.us < 1.3 * c.limit_us);  // a read and a write of the tensor
     CHECK(emit::emit_cuda(softmax_program(40000), c, profile).launches.size() == 1);
   }
+}
+
+TEST_CASE("the warps of a GPU's block share long rows, and few ones; many short ones have a warp each") {
+  const hw::Profile profile = hw::load_profile("h200");
+  const auto warps = [&](const std::string& op, const std::string& type, int rows, int columns) {
+    const ir::TensorProgram program =
+        ir::parse_program("{\"name\": \"rows\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" +
+                          std::to_string(rows) + ", " + std::to_string(columns) + "]}}");
+    const rtile::Candidate c = rtile::construct(program, profile, {}).front();
+    REQUIRE(c.program->groups.size() == 1);
+    const rtile::GroupPlan& g = c.program->groups[0];
+    const emit::Emitted e = emit::emit_cuda(program, c, profile);
+    REQUIRE(e.launches.size() == 1);
+    CHECK(e.launches[0].block == 32 * g.block_tasks * g.tile_warps);
+    return g.tile_warps;
+  };
+  CHECK(warps("softmax", "f32", 2048, 32768) >= 8);
+  CHECK(warps("layernorm", "f32", 2048, 32768) >= 8);
+  CHECK(warps("layernorm", "f32", 8192, 4096) >= 4);
+  CHECK(warps("rmsnorm", "f32", 512, 4096) >= 2);
+  CHECK(warps("layernorm", "f32", 128, 768) >= 2);
+  CHECK(warps("layernorm", "f32", 65536, 128) == 1);
+  CHECK(warps("softmax", "f32", 40000, 100) == 1);
+}
+
+TEST_CASE("a row that several nests read is loaded once where a warp's part fits its registers") {
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"name": "ln", "op": "layernorm", "dtype": "f32", "params": {"shape": [8192, 4096], "eps": 1e-05}})");
+  const hw::Profile profile = hw::load_profile("h200");
+  const rtile::Candidate c = rtile::construct(program, profile, {}).front();
+  const rtile::GroupPlan& g = c.program->groups.at(0);
+  for (size_t n = 0; n < g.nests.size(); ++n) CHECK(rtile::takes_whole(g.group.nests[n], g.nests[n], g.tile_warps));
+  CHECK(emit::emit_cuda(program, c, profile).source.find("vf_ldg_f32(X") != std::string::npos);
 }
 
 TEST_CASE("products of a fused group that fill the registers are procedures of their own: the exponential's constants stay out") {

@@ -77,6 +77,34 @@ Arg& of_piece(LoopProgram& p, int number, size_t argument) {
   return std::get<Op>(p.procs[0].body[number == 0 ? 9 : 14].node).args[argument];
 }
 
+/// Two warps share a task: each puts its vector of 4 into the block's memory, and the other one takes it from there.
+LoopProgram exchange() {
+  LoopProgram p;
+  p.lanes = 4;
+  p.variables = {{"task", 0, 2}, {"warp", 0, 1}};
+  p.buffers = {{"in", DType::f32, 24, Buffer::Kind::input, 0}, {"out", DType::f32, 24, Buffer::Kind::output, 1}};
+  p.buffers.push_back({"space", DType::f32, 8, Buffer::Kind::shared, -1});
+  p.pointers = {{in, "in"}, {out, "out"}, {space, "space"}};
+  p.registers = {{"x"}};
+  constexpr int warp = 1;
+  const Int own = Int::var(warp, 4), other = Int(4) - Int::var(warp, 4), of_task = Int::var(task, 8);
+  Proc q;
+  q.name = "exchange";
+  q.params = {task, warp};
+  for (int pointer : {in, out, space}) q.body.push_back({LetPtr{pointer, pointer == space ? Int(0) : of_task}});
+  q.body.push_back(op("vf_load_f32", {Address{in, own}}, 0));
+  q.body.push_back(op("vf_store_f32", {Address{space, own}, Reg{0}}));
+  q.body.push_back(op("block_sync", {}));
+  q.body.push_back(op("vf_load_f32", {Address{space, other}}, 0));
+  q.body.push_back(op("vf_store_f32", {Address{out, own}, Reg{0}}));
+  p.procs.push_back(std::move(q));
+  Region r{0, 3, ""};
+  r.warps = 2;
+  p.regions.push_back(std::move(r));
+  verify(p);
+  return p;
+}
+
 For& loop(LoopProgram& p, int number) { return std::get<For>(p.procs[0].body[size_t(4 + number)].node); }
 Op& store(LoopProgram& p) { return std::get<Op>((*std::get<If>((*loop(p, 1).body)[0].node).then)[1].node); }
 
@@ -95,6 +123,21 @@ TEST_CASE("a right program passes") {
   CHECK(s.complete);
   CHECK(s.steps > 88);
   CHECK_NOTHROW(check(copy(), 1000));
+}
+
+TEST_CASE("warps that share a task meet before they read each other's results") {
+  const Simulation s = simulate(exchange());
+  for (const std::string& v : s.violations) FAIL_CHECK(v);
+  CHECK(s.complete);
+  LoopProgram p = exchange();
+  p.procs[0].body.erase(p.procs[0].body.begin() + 5);
+  finds(p, "read before it is written");
+  p = exchange();  // the first warp alone comes to the barrier
+  p.procs[0].body[5] = {If{{Int(0) - Int::var(1)}, body({op("block_sync", {})}), body({})}};
+  finds(p, "different numbers of barriers");
+  p = exchange();  // both write the same place
+  std::get<Address>(std::get<Op>(p.procs[0].body[7].node).args[0]).offset = Int(0);
+  finds(p, "a race with task");
 }
 
 TEST_CASE("beyond its budget it stops") {

@@ -84,6 +84,11 @@ INLINE vf vf_bcast_f32(const float* p) { return *p; }
 INLINE vf vf_load_f32(const float* p) { return p[lane()]; }
 //@ vf_load_f32_n
 INLINE vf vf_load_f32_n(const float* p, int n) { return lane() < n ? p[lane()] : 0.f; }
+//@ vf_ldg_f32
+/// Of what the kernel does not write: the compiler may keep it for those that load it again behind stores and barriers.
+INLINE vf vf_ldg_f32(const float* p) { return __ldg(p + lane()); }
+//@ vf_ldg_f32_n
+INLINE vf vf_ldg_f32_n(const float* p, int n) { return lane() < n ? __ldg(p + lane()) : 0.f; }
 //@ vf_load_f32_range
 INLINE vf vf_load_f32_range(const float* p, int lo, int hi, float fill) { return lane() >= lo && lane() < hi ? p[lane()] : fill; }
 //@ vf_gather_f32
@@ -100,6 +105,11 @@ INLINE vf vf_bcast_bf16(const uint16_t* p) { return widen_bf16(*p); }
 INLINE vf vf_load_bf16(const uint16_t* p) { return widen_bf16(p[lane()]); }
 //@ vf_load_bf16_n
 INLINE vf vf_load_bf16_n(const uint16_t* p, int n) { return lane() < n ? widen_bf16(p[lane()]) : 0.f; }
+//@ vf_ldg_bf16
+/// Of what the kernel does not write: the compiler may keep it for those that load it again behind stores and barriers.
+INLINE vf vf_ldg_bf16(const uint16_t* p) { return widen_bf16(__ldg(p + lane())); }
+//@ vf_ldg_bf16_n
+INLINE vf vf_ldg_bf16_n(const uint16_t* p, int n) { return lane() < n ? widen_bf16(__ldg(p + lane())) : 0.f; }
 //@ vf_load_bf16_range
 INLINE vf vf_load_bf16_range(const uint16_t* p, int lo, int hi, float fill) {
   return lane() >= lo && lane() < hi ? widen_bf16(p[lane()]) : fill;
@@ -118,6 +128,11 @@ INLINE vf vf_bcast_f16(const uint16_t* p) { return widen_f16(*p); }
 INLINE vf vf_load_f16(const uint16_t* p) { return widen_f16(p[lane()]); }
 //@ vf_load_f16_n
 INLINE vf vf_load_f16_n(const uint16_t* p, int n) { return lane() < n ? widen_f16(p[lane()]) : 0.f; }
+//@ vf_ldg_f16
+/// Of what the kernel does not write: the compiler may keep it for those that load it again behind stores and barriers.
+INLINE vf vf_ldg_f16(const uint16_t* p) { return widen_f16(__ldg(p + lane())); }
+//@ vf_ldg_f16_n
+INLINE vf vf_ldg_f16_n(const uint16_t* p, int n) { return lane() < n ? widen_f16(__ldg(p + lane())) : 0.f; }
 //@ vf_load_f16_range
 INLINE vf vf_load_f16_range(const uint16_t* p, int lo, int hi, float fill) {
   return lane() >= lo && lane() < hi ? widen_f16(p[lane()]) : fill;
