@@ -16,6 +16,8 @@ def _driver():
     cuda.cuFuncSetAttribute.argtypes = [pointer, ctypes.c_int, ctypes.c_int]
     cuda.cuLaunchKernel.argtypes = [pointer] + [count] * 7 + [pointer, ctypes.POINTER(pointer), pointer]
     cuda.cuTensorMapEncodeTiled.argtypes = [pointer, ctypes.c_int, count, pointer, pointer, pointer, pointer, pointer] + [ctypes.c_int] * 4
+    cuda.cuTensorMapEncodeIm2col.argtypes = ([pointer, ctypes.c_int, count, pointer, pointer, pointer, pointer, pointer, count, count, pointer]
+                                             + [ctypes.c_int] * 4)
     cuda.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
     return cuda
 
@@ -40,10 +42,15 @@ def _tensor_map(tma, address):
     at = -ctypes.addressof(memory) % 64
     place = ctypes.c_void_p(ctypes.addressof(memory) + at)
     rank = len(tma["extents"])
-    _check(_driver().cuTensorMapEncodeTiled(
-        place, _MAP_TYPES[tma["dtype"]], rank, address + tma["offset"] * size, numbers(ctypes.c_uint64, tma["extents"]),
-        numbers(ctypes.c_uint64, [s * size for s in tma["strides"][1:]]), numbers(ctypes.c_uint32, tma["box"]),
-        numbers(ctypes.c_uint32, [1] * rank), 0, _SWIZZLE_128, _L2_256, 0), "cuTensorMapEncodeTiled")
+    start = (place, _MAP_TYPES[tma["dtype"]], rank, address + tma["offset"] * size, numbers(ctypes.c_uint64, tma["extents"]),
+             numbers(ctypes.c_uint64, [s * size for s in tma["strides"][1:]]))
+    if "lower" in tma:
+        _check(_driver().cuTensorMapEncodeIm2col(
+            *start, numbers(ctypes.c_int, tma["lower"]), numbers(ctypes.c_int, tma["upper"]), *tma["box"],
+            numbers(ctypes.c_uint32, [1, *tma["steps"], 1]), 0, _SWIZZLE_128, _L2_256, 0), "cuTensorMapEncodeIm2col")
+    else:
+        _check(_driver().cuTensorMapEncodeTiled(*start, numbers(ctypes.c_uint32, tma["box"]), numbers(ctypes.c_uint32, [1] * rank), 0,
+                                                _SWIZZLE_128, _L2_256, 0), "cuTensorMapEncodeTiled")
     return memory, place.value
 
 

@@ -67,16 +67,27 @@ cuda::MapType map_type(DType t) {
 /// The map of a tensor that begins at `address`.
 cuda::TensorMap encoded(const CudaContext& context, const lower::TensorMap& map, void* address) {
   const cuda::Api& api = context.driver()->api();
-  if (!api.encode_map)
+  if (!api.encode_map || !api.encode_pixels)
     throw Error(ErrorCode::device, "this kernel needs cuTensorMapEncodeTiled, which the driver (CUDA " + context.driver()->version() +
                                        ") does not have; take one of CUDA 12 or later");
   std::vector<unsigned long long> extents(map.extents.begin(), map.extents.end()), strides;
   for (size_t d = 1; d < map.strides.size(); ++d) strides.push_back((unsigned long long)(map.strides[d] * size_of(map.dtype)));
-  const std::vector<unsigned> box(map.box.begin(), map.box.end()), ones(map.box.size(), 1);
+  const std::vector<unsigned> box(map.box.begin(), map.box.end());
+  std::vector<unsigned> element_strides(extents.size(), 1);
+  void* const from = static_cast<char*>(address) + map.offset * size_of(map.dtype);
   cuda::TensorMap made;
-  context.check(api.encode_map(&made, map_type(map.dtype), unsigned(box.size()), static_cast<char*>(address) + map.offset * size_of(map.dtype),
-                               extents.data(), strides.data(), box.data(), ones.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
-                "cuTensorMapEncodeTiled");
+  if (map.pixels()) {
+    const std::vector<int> lower(map.lower.begin(), map.lower.end()), upper(map.upper.begin(), map.upper.end());
+    std::copy(map.steps.begin(), map.steps.end(), element_strides.begin() + 1);
+    context.check(
+        api.encode_pixels(&made, map_type(map.dtype), unsigned(extents.size()), from, extents.data(), strides.data(), lower.data(),
+                          upper.data(), box[0], box[1], element_strides.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
+        "cuTensorMapEncodeIm2col");
+  } else {
+    context.check(api.encode_map(&made, map_type(map.dtype), unsigned(extents.size()), from, extents.data(), strides.data(), box.data(),
+                                 element_strides.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
+                  "cuTensorMapEncodeTiled");
+  }
   return made;
 }
 

@@ -152,7 +152,7 @@ class Area {
     return std::max(best, 1.0) / double(nodes - 1);
   }
   int64_t bytes() const { return int64_t(memory_.size()); }
-  static int64_t moved(int sms, int64_t iterations) { return int64_t(sms) * kBlock * 4 * 16 * iterations; }
+  static int64_t moved(int sms, int64_t iterations) { return int64_t(sms) * kBlock * 8 * 16 * iterations; }
 
  private:
   const Bench& b_;

@@ -140,32 +140,39 @@ extern "C" __global__ void __launch_bounds__(1024) write_shared(float* results, 
   results[threadIdx.x] = s[threadIdx.x];
 }
 
+// Eight times 16 bytes a thread are under way: with four, 64 KiB an SM, an H200 reads half of what its second-level cache gives.
 extern "C" __global__ void __launch_bounds__(1024) read_global(const float4* p, float* results, int64_t mask, int64_t start, int64_t iterations) {
   const int64_t step = (int64_t)gridDim.x * 1024;
   int64_t i = start + (int64_t)blockIdx.x * 1024 + threadIdx.x;
   float sum = 0;
-  for (int64_t n = 0; n < iterations; ++n, i += 4 * step) {
-    const float4 a = __ldcg(p + (i & mask)), b = __ldcg(p + (i + step & mask)), c = __ldcg(p + (i + 2 * step & mask)),
-                 d = __ldcg(p + (i + 3 * step & mask));
-    sum += a.x + a.w + b.x + b.w + c.x + c.w + d.x + d.w;
+  for (int64_t n = 0; n < iterations; ++n, i += 8 * step) {
+    float4 v[8];
+#pragma unroll
+    for (int u = 0; u < 8; ++u) v[u] = __ldcg(p + (i + u * step & mask));
+#pragma unroll
+    for (int u = 0; u < 8; ++u) sum += v[u].x + v[u].y + v[u].z + v[u].w;
   }
   if (sum == 1.25f) results[threadIdx.x] = sum;
 }
 extern "C" __global__ void __launch_bounds__(1024) write_global(float4* p, float* results, int64_t mask, int64_t start, int64_t iterations) {
   const int64_t step = (int64_t)gridDim.x * 1024;
   int64_t i = start + (int64_t)blockIdx.x * 1024 + threadIdx.x;
-  for (int64_t n = 0; n < iterations; ++n, i += 4 * step) {
+  for (int64_t n = 0; n < iterations; ++n, i += 8 * step) {
     const float4 v = make_float4((float)n, 1.f, 2.f, 3.f);
-    p[i & mask] = v, p[i + step & mask] = v, p[i + 2 * step & mask] = v, p[i + 3 * step & mask] = v;
+#pragma unroll
+    for (int u = 0; u < 8; ++u) p[i + u * step & mask] = v;
   }
   (void)results;
 }
 extern "C" __global__ void __launch_bounds__(1024) copy_global(float4* p, float* results, int64_t mask, int64_t start, int64_t iterations) {
   const int64_t step = (int64_t)gridDim.x * 1024;
   int64_t i = start + (int64_t)blockIdx.x * 1024 + threadIdx.x;
-  for (int64_t n = 0; n < iterations; ++n, i += 4 * step) {
-    const float4 a = __ldcg(p + (i & mask)), b = __ldcg(p + (i + step & mask));
-    p[i + 2 * step & mask] = a, p[i + 3 * step & mask] = b;
+  for (int64_t n = 0; n < iterations; ++n, i += 8 * step) {
+    float4 v[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) v[u] = __ldcg(p + (i + u * step & mask));
+#pragma unroll
+    for (int u = 0; u < 4; ++u) p[i + (u + 4) * step & mask] = v[u];
   }
   (void)results;
 }

@@ -41,6 +41,7 @@ Json argument(const emit::Launch::Arg& a, const ir::TensorProgram& program) {
              {"strides", a.map->strides},
              {"box", a.map->box},
              {"swizzle", lower::TensorMap::kRowBytes}});
+  if (a.map->pixels()) of.update({{"lower", a.map->lower}, {"upper", a.map->upper}, {"steps", a.map->steps}});
   return {{"tma", of}};
 }
 

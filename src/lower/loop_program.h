@@ -39,20 +39,24 @@ struct Variable {
   int64_t lo = 0, hi = 0;  ///< values it can take, both inclusive (for the bounds check)
 };
 
-/// A tensor as a GPU's copy unit takes boxes from it (TMA; CUDA driver API, cuTensorMapEncodeTiled). What a box has beyond the extents is 0.
-/// A row of the box is 128 bytes, and its pieces of 16 bytes change places with the row's number: the swizzle of 128 bytes (PTX ISA, "Shared
-/// Memory Matrix Layout").
+/// A tensor as a GPU's copy unit takes boxes from it (TMA; CUDA driver API, cuTensorMapEncodeTiled). What a box has beyond the extents is
+/// 0. A row of the box is 128 bytes, and its pieces of 16 bytes change places with the row's number: the swizzle of 128 bytes (PTX ISA,
+/// "Shared Memory Matrix Layout").
 struct TensorMap {
   DType dtype = DType::f16;
   int64_t offset = 0;                     ///< elements from the tensor's start
   std::vector<int64_t> extents, strides;  ///< elements; innermost first, whose stride is 1
   std::vector<int64_t> box;               ///< elements, at most 256 along each
+  /// The pixels under a convolution's window (cuTensorMapEncodeIm2col): of width and height, the first place and how far the last one is
+  /// from the end; steps from one to the next. The box is channels × pixels then. Empty: boxes of the tensor.
+  std::vector<int64_t> lower, upper, steps;
+  bool pixels() const { return !lower.empty(); }
   static constexpr int64_t kRowBytes = 128;
 };
 
 /// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
-/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that. A map is
-/// no memory, but how the copy unit sees a tensor in place of its pointer.
+/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that. A map
+/// is no memory, but how the copy unit sees a tensor in place of its pointer.
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;

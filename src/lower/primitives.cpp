@@ -64,6 +64,7 @@ Table make_table() {
           t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = {};
   t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = t["bulk_copy"] = t["bulk_copy_all"] = {};
   for (const char* rank : {"2d", "3d", "4d"}) t["tensor_copy_" + std::string(rank)] = {};
+  t["pixel_copy"] = {};
   for (const char* barrier : {"init", "arrive", "expect", "wait", "release"}) t["barrier_" + std::string(barrier)] = {};
   return t;
 }

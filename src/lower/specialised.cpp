@@ -7,7 +7,6 @@
 
 #include "lower/staged.h"
 #include "rtile/layout.h"
-#include "rtile/staged.h"
 
 namespace rgen::lower {
 
@@ -136,8 +135,8 @@ class SpecialisedLowering : StagedBlock {
     effect("wgmma_commit");
   }
 
-  /// Where the `half`-th 32 bytes of k of a factor begin: in boxes, four of them in a row; else core matrices, those of 16 bytes of k behind
-  /// all rows.
+  /// Where the `half`-th 32 bytes of k of a factor begin: in boxes, four of them in a row; else core matrices, those of 16 bytes of k
+  /// behind all rows.
   static Int staged_at(int64_t half, int64_t rows, bool boxes) {
     constexpr int64_t in_row = TensorMap::kRowBytes / (2 * kPiece);
     return boxes ? Int(half / in_row * rows * TensorMap::kRowBytes + half % in_row * 2 * kPiece) : Int(half * rows * 2 * kPiece);
@@ -176,19 +175,20 @@ class SpecialisedLowering : StagedBlock {
   void produce_boxes() {
     walk([&](const Int& before) {
       const Box of_a = box(c_.plan.operand_a, s_.row_axes, first_row_, block_rows_);
-      const std::optional<Box> of_b = packed() ? std::nullopt : std::optional(box(c_.plan.operand_b, {c_.plan.vec}, first_column_, block_columns_));
+      const std::optional<Box> of_b =
+          packed() ? std::nullopt : std::optional(box(c_.plan.operand_b, {c_.plan.vec}, first_column_, block_columns_));
       const int packed_panel = packed() ? panel_pointer() : -1;
       const int round = b_.variable("round", 0, rounds_ - 1);
       loop(round, rounds_, [&] {
         const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
-        const std::vector<Int> at = reduced_at(Int::var(round, s_.depth));
+        const Int step = Int::var(round, s_.depth);
         effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
         effect("barrier_expect", {full(fill), Int(part_b_ + bytes_b_)});
-        copy_box(of_a, at, fill * memory_.stage, full(fill));
+        copy_box(of_a, step, fill * memory_.stage, full(fill));
         if (of_b)
-          copy_box(*of_b, at, fill * memory_.stage + Int(part_b_), full(fill));
+          copy_box(*of_b, step, fill * memory_.stage + Int(part_b_), full(fill));
         else
-          ask_for_panel(packed_panel, at, fill);
+          ask_for_panel(packed_panel, reduced_at(step), fill);
       });
     });
   }
@@ -215,8 +215,7 @@ class SpecialisedLowering : StagedBlock {
   void ask_for_panel(int panel, const std::vector<Int>& at, const Int& fill) {
     const int64_t part = bytes_b_ / s_.cluster;
     const Int to = fill * memory_.stage + Int(part_b_) + remainder("rank", block_, s_.cluster) * part;
-    std::vector<Arg> args{Address{ring_, to}, Address{panel, along_k(addressing(c_.plan.operand_b), at)}, Int(part),
-                          full(fill)};
+    std::vector<Arg> args{Address{ring_, to}, Address{panel, along_k(addressing(c_.plan.operand_b), at)}, Int(part), full(fill)};
     if (s_.cluster > 1) args.insert(args.begin(), Int(s_.cluster));
     effect(s_.cluster > 1 ? "bulk_copy_all" : "bulk_copy", std::move(args));
   }

@@ -74,7 +74,8 @@ class MultistageLowering : StagedBlock {
       return;
     }
     const int step = b_.variable("step", 0, s_.depth - 1);
-    loop(step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, true);
+    loop(
+        step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, true);
   }
 
   void multiply_step(const Int& from) {

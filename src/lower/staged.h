@@ -2,11 +2,13 @@
 // its sums leave. Rows of a are the points of several axes (implicit GEMM); a row outside its tensor is filled with zeros on the way.
 // A step of k is 64 bytes of a row.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lower/context.h"
+#include "rtile/staged.h"
 
 namespace rgen::lower {
 
@@ -100,10 +102,12 @@ class StagedBlock {
     std::vector<int> axes;
     Int first;  ///< of the rows
     int64_t rows;
+    std::optional<rtile::PixelBox> pixels = {};  ///< the copy unit walks them instead, from this one on: width, height, image
+    std::vector<Int> pixel = {};
   };
   Box box(int operand, const std::vector<int>& row_axes, const Int& first, int64_t rows);
-  /// ... with the reduced axes where `at` says: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
-  void copy_box(const Box& box, const std::vector<Int>& at, const Int& to, const Address& barrier);
+  /// ... of the steps of k from `step` on that a stage has: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
+  void copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
   void zero_sums();
   void settle();

@@ -5,7 +5,6 @@
 
 #include "ir/ir.h"
 #include "rtile/layout.h"
-#include "rtile/staged.h"
 
 namespace rgen::lower {
 
@@ -224,25 +223,48 @@ StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& ro
   const Operand& o = operand(operand_number);
   const Addressing& m = addressing(operand_number);
   const Buffer tensor = b_.program.buffers[size_t(m.buffer)];
-  const auto seen = rtile::tensor_box(c_.nest, m.value, row_axes, c_.plan.k_axis, int(element_bytes(o)));
-  TensorMap map{tensor.dtype, m.constant, seen->extents, seen->strides, {TensorMap::kRowBytes / element_bytes(o), rows}};
-  map.box.resize(map.extents.size(), 1);
+  const rtile::NestFacts facts = rtile::nest_facts(c_.program, c_.nest);
+  const auto& f = facts.operands[size_t(operand_number)];
+  auto seen = rtile::tensor_box(c_.nest, m.value, row_axes, c_.plan.k_axis, int(element_bytes(o)));
+  if (!f.guards.empty()) seen.reset();
+  const auto pixels = seen ? std::nullopt : rtile::pixel_box(c_.nest, f, o, row_axes, c_.plan.k_axis);
+  TensorMap map{tensor.dtype, seen ? m.constant : 0, {}, {}, {TensorMap::kRowBytes / element_bytes(o), rows}, {}, {}, {}};
+  map.extents = seen ? seen->extents : pixels->extents, map.strides = seen ? seen->strides : pixels->strides;
+  if (seen) map.box.resize(map.extents.size(), 1);
+  if (pixels)
+    for (const auto& d : pixels->dimensions) map.lower.push_back(d.lower), map.upper.push_back(d.upper), map.steps.push_back(d.stride);
   b_.program.buffers.push_back({tensor.name + "_map", tensor.dtype, 1, Buffer::Kind::map, tensor.argument, tensor.offset, 0, false, false,
                                 std::make_shared<TensorMap>(std::move(map))});
-  Box box{b_.pointer(int(b_.program.buffers.size()) - 1, tensor.name + "_map"), &o, seen->axes, first, rows};
+  Box box{b_.pointer(int(b_.program.buffers.size()) - 1, tensor.name + "_map"),
+          &o,
+          seen ? seen->axes : std::vector<int>{},
+          first,
+          rows,
+          pixels};
   put({LetPtr{box.map, Int(0)}});
+  if (!pixels) return box;
+  const std::vector<Int> at = point(row_axes, value("m", first));
+  for (const auto& d : pixels->dimensions) box.pixel.push_back(d.place < 0 ? Int(d.lower) : at[size_t(d.place)] * d.stride + Int(d.lower));
+  box.pixel.push_back(pixels->image < 0 ? Int(0) : at[size_t(pixels->image)]);
   return box;
 }
 
-void StagedBlock::copy_box(const Box& box, const std::vector<Int>& at, const Int& to, const Address& barrier) {
-  const int64_t in_row = TensorMap::kRowBytes / element_bytes(*box.operand);
-  for (int64_t slab = 0; slab < s_.depth * kRowBytes / TensorMap::kRowBytes; ++slab) {
-    std::vector<Arg> args{Address{ring_, to + Int(slab * box.rows * TensorMap::kRowBytes)}, Address{box.map, Int(0)}};
-    args.push_back(at[size_t(c_.plan.k_axis)] + Int(slab * in_row)), args.push_back(box.first);
-    for (int a : box.axes) args.push_back(c_.nest.axes[size_t(a)].reduced ? at[size_t(a)] : start_[size_t(a)]);
+void StagedBlock::copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier) {
+  constexpr int64_t kSteps = TensorMap::kRowBytes / kRowBytes;  // in a row
+  for (int64_t slab = 0; slab < s_.depth / kSteps; ++slab) {
+    const std::vector<Int> at = reduced_at(step + Int(slab * kSteps));
+    std::vector<Arg> args{Address{ring_, to + Int(slab * box.rows * TensorMap::kRowBytes)}, Address{box.map, Int(0)},
+                          at[size_t(c_.plan.k_axis)]};
+    if (box.pixels) {
+      for (const Int& x : box.pixel) args.push_back(x);
+      for (const auto& d : box.pixels->dimensions) args.push_back(d.tap < 0 ? Int(0) : at[size_t(d.tap)] * d.dilation);
+    } else {
+      args.push_back(box.first);
+      for (int a : box.axes) args.push_back(c_.nest.axes[size_t(a)].reduced ? at[size_t(a)] : start_[size_t(a)]);
+    }
     const size_t rank = args.size() - 2;
     args.push_back(barrier);
-    effect("tensor_copy_" + std::to_string(rank) + "d", std::move(args));
+    effect(box.pixels ? "pixel_copy" : "tensor_copy_" + std::to_string(rank) + "d", std::move(args));
   }
 }
 
@@ -312,7 +334,8 @@ bool StagedBlock::reads_after() const {
   bool reads = false;
   for (const rtile::Statement& s : c_.nest.outer)
     ir::for_each_access(*s.value, [&](const ir::Access& a) {
-      reads |= std::none_of(c_.nest.inner.begin(), c_.nest.inner.end(), [&](const rtile::Statement& sum) { return sum.tensor == a.tensor; });
+      reads |=
+          std::none_of(c_.nest.inner.begin(), c_.nest.inner.end(), [&](const rtile::Statement& sum) { return sum.tensor == a.tensor; });
     });
   return reads;
 }

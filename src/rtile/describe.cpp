@@ -60,7 +60,8 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
     const Staging& s = *p.staging;
     j["block"] = {{"rows", s.block_rows()},  {"columns", p.block_columns()}, {"warps", {s.warp_rows, s.warp_columns}},
                   {"k", s.depth * p.k_step}, {"stages", s.stages},           {"raster", s.raster}};
-    if (s.producers() > 0) j["block"].update({{"producers", s.producers()}, {"cluster", s.cluster}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
+    if (s.producers() > 0)
+      j["block"].update({{"producers", s.producers()}, {"cluster", s.cluster}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
   }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
@@ -95,7 +96,9 @@ std::string block_text(const Nest& n, const NestPlan& p) {
   o << ", " << p.block_columns() << " columns of " << n.axes[size_t(p.vec)].name << "; " << s.warp_rows << " x " << s.warp_columns
     << " warps, " << s.stages << " stages of " << s.depth * p.k_step << " along " << n.axes[size_t(p.k_axis)].name;
   if (s.raster > 1) o << ", columns walked " << s.raster << " row blocks at a time";
-  if (s.producers() > 0) o << "; " << (s.tensor_copies ? "the copy unit brings boxes, " : std::to_string(s.producers()) + " warps copy, ") << s.grid << " blocks walk the tasks";
+  if (s.producers() > 0)
+    o << "; " << (s.tensor_copies ? "the copy unit brings boxes, " : std::to_string(s.producers()) + " warps copy, ") << s.grid
+      << " blocks walk the tasks";
   if (s.cluster > 1) o << ", " << s.cluster << " together";
   return o.str();
 }

@@ -87,11 +87,14 @@ class BlockPlanner {
   bool in_boxes() const {
     const auto box = [&](int i, const std::vector<int>& rows) {
       const auto& o = facts_.operands[size_t(i)];
-      return o.guards.empty() && tensor_box(nest_, o.coef, rows, plan_.k_axis, o.element_bytes);
+      return (o.guards.empty() && tensor_box(nest_, o.coef, rows, plan_.k_axis, o.element_bytes)) ||
+             pixel_box(nest_, o, plan_.operands[size_t(i)], rows, plan_.k_axis);
     };
     const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
-    // a row of a box is two steps
-    return group() && c_.profile.has("tma") && steps_ % 2 == 0 && box(plan_.operand_a, block_.row_axes) && (packed || box(plan_.operand_b, {plan_.vec}));
+    // a row of a box is two steps of k, which are neighbours
+    const int64_t steps_of_k = ceil_div(nest_.axes[size_t(plan_.k_axis)].extent, int64_t(plan_.k_step));
+    return group() && c_.profile.has("tma") && steps_of_k % 2 == 0 && box(plan_.operand_a, block_.row_axes) &&
+           (packed || box(plan_.operand_b, {plan_.vec}));
   }
 
   void warp_tiles() {
@@ -187,8 +190,50 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>
     if (int(a) == k_axis || coef[a] == 0 || nest.axes[a].extent == 1 || std::count(row_axes.begin(), row_axes.end(), int(a))) continue;
     b.axes.push_back(int(a)), b.extents.push_back(nest.axes[a].extent), b.strides.push_back(coef[a]);
   }
-  const bool whole = std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * element_bytes % kPiece == 0; });
+  const bool whole =
+      std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * element_bytes % kPiece == 0; });
   return whole && b.extents.size() <= 4 ? std::optional(b) : std::nullopt;
+}
+
+std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
+                                  const std::vector<int>& row_axes, int k_axis) {
+  if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds != 0.0 || o.coef[size_t(k_axis)] != 1) return std::nullopt;
+  // images, height, width, channels
+  const int64_t strides[] = {o.shape[1] * o.shape[2] * o.shape[3], o.shape[2] * o.shape[3], o.shape[3], 1};
+  PixelBox b;
+  std::vector<int> places;  // outermost first
+  for (int d = 0; d < 4; ++d) {
+    const ir::Index& index = operand.access.index[size_t(d)];
+    PixelBox::Dimension* const in_image = d == 1 || d == 2 ? &b.dimensions[2 - d] : nullptr;
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      const int64_t coef = o.dim_coef[size_t(d)][a];
+      if (coef == 0 || nest.axes[a].extent == 1) continue;
+      if (o.coef[a] != coef * strides[d]) return std::nullopt;  // along another dimension too, or strides with gaps
+      if (d == 3) {
+        if (int(a) != k_axis) return std::nullopt;
+      } else if (nest.axes[a].reduced) {
+        if (!in_image || in_image->tap >= 0 || coef < 0) return std::nullopt;
+        in_image->tap = int(a), in_image->dilation = coef;
+      } else {
+        if ((in_image ? in_image->place : b.image) >= 0 || coef < 1 || (!in_image && coef != 1)) return std::nullopt;
+        (in_image ? in_image->place : b.image) = int(a);
+        if (in_image) in_image->stride = coef;
+        places.push_back(int(a));
+      }
+    }
+    if (in_image) {
+      const int64_t last = in_image->place < 0 ? 0 : (nest.axes[size_t(in_image->place)].extent - 1) * in_image->stride;
+      const int64_t taps = in_image->tap < 0 ? 0 : (nest.axes[size_t(in_image->tap)].extent - 1) * in_image->dilation;
+      in_image->lower = index.constant, in_image->upper = index.constant + last + 1 - o.shape[size_t(d)];
+      const auto in_a_byte = [](int64_t x) { return x >= -128 && x < 128; };
+      if (!in_a_byte(in_image->lower) || !in_a_byte(in_image->upper) || taps > 255 || in_image->stride > 8) return std::nullopt;
+    } else if (index.constant != 0) {
+      return std::nullopt;
+    }
+  }
+  if (places != row_axes || o.shape[3] * o.element_bytes % kPiece) return std::nullopt;
+  for (int d = 3; d >= 0; --d) b.extents.push_back(o.shape[size_t(d)]), b.strides.push_back(strides[d]);
+  return b;
 }
 
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context) {

@@ -21,6 +21,23 @@ struct TensorBox {
 std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>& coef, const std::vector<int>& row_axes, int k_axis,
                                     int element_bytes);
 
+/// The pixels under a convolution's window, as the copy unit walks them (im2col mode of TMA): width, then height, then images, one output
+/// point after the other; a pixel beyond the image is 0.
+struct PixelBox {
+  /// Width and height: the axis of the output (−1: one place), that of the window (−1: one tap), what a step along each moves, the first
+  /// pixel of the first place, and how far the last one lies from the end of the image.
+  struct Dimension {
+    int place = -1, tap = -1;
+    int64_t stride = 1, dilation = 1, lower = 0, upper = 0;
+  };
+  Dimension dimensions[2];
+  int image = -1;                         ///< the axis of the images
+  std::vector<int64_t> extents, strides;  ///< channels, width, height, images; elements
+};
+/// Nothing where the factor is no such tensor, or the copy unit's numbers (8 bits) do not hold its.
+std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& facts, const Operand& operand,
+                                  const std::vector<int>& row_axes, int k_axis);
+
 /// Its best block tiles, estimated. Pre: can_stage.
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context);
 

@@ -77,6 +77,10 @@ struct Api {
                        const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave, int swizzle,
                        int l2_promotion, int fill);
 
+  Result (*encode_pixels)(TensorMap*, int type, unsigned rank, void* address, const unsigned long long* extents,
+                          const unsigned long long* strides, const int* lower, const int* upper, unsigned channels, unsigned pixels,
+                          const unsigned* element_strides, int interleave, int swizzle, int l2_promotion, int fill);
+
   Result (*allocate)(Pointer*, size_t bytes);
   Result (*free)(Pointer);
   Result (*copy_to_device)(Pointer, const void*, size_t bytes, Stream);

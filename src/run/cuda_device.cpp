@@ -50,6 +50,7 @@ cuda::Api bind_all(void* library, const std::string& name) {
   get("cuFuncSetAttribute", f.function_set);
   get("cuLaunchKernel", f.launch);
   f.encode_map = reinterpret_cast<decltype(f.encode_map)>(dlsym(library, "cuTensorMapEncodeTiled"));
+  f.encode_pixels = reinterpret_cast<decltype(f.encode_pixels)>(dlsym(library, "cuTensorMapEncodeIm2col"));
   get("cuMemAlloc_v2", f.allocate);
   get("cuMemFree_v2", f.free);
   get("cuMemcpyHtoDAsync_v2", f.copy_to_device);

@@ -454,7 +454,7 @@ Result cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address,
   constexpr unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
   if (type < 0 || type > 9 || rank < 1 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 || interleave || swizzle != 3 || fill)
     return misuse(invalid_value);
-  gpu_shim::TensorMap made = {static_cast<const unsigned char*>(address), {}, {}, {}, rank, sizes[type]};
+  gpu_shim::TensorMap made = {static_cast<const unsigned char*>(address), {}, {}, {}, rank, sizes[type], {}, {}, {}, 0};
   for (unsigned d = 0; d < rank; ++d) {
     if (extents[d] == 0 || box[d] < 1 || box[d] > 256 || element_strides[d] != 1) return misuse(invalid_value);
     if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >> 40)) return misuse(invalid_value);
@@ -463,6 +463,25 @@ Result cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address,
   }
   if (box[0] * sizes[type] != 128) return misuse(invalid_value);
   std::memcpy(map, &made, sizeof made);
+  return success;
+}
+
+Result cuTensorMapEncodeIm2col(void* map, int type, unsigned rank, void* address, const unsigned long long* extents,
+                               const unsigned long long* strides, const int* lower, const int* upper, unsigned channels, unsigned pixels,
+                               const unsigned* element_strides, int interleave, int swizzle, int promotion, int fill) {
+  const unsigned ones[] = {1, 1, 1, 1, 1}, box[] = {channels, 1, 1, 1, 1};
+  if (rank != 4 || channels > 256 || pixels < 1 || pixels > 1024 || element_strides[0] != 1 || element_strides[3] != 1)
+    return misuse(invalid_value);
+  if (const Result r = cuTensorMapEncodeTiled(map, type, rank, address, extents, strides, box, ones, interleave, swizzle, promotion, fill);
+      r != success)
+    return r;
+  auto& made = *static_cast<gpu_shim::TensorMap*>(map);
+  made.box[1] = pixels, made.pixels = 1;
+  for (int d = 0; d < 2; ++d) {
+    if (lower[d] < -128 || lower[d] > 127 || upper[d] < -128 || upper[d] > 127 || element_strides[d + 1] < 1 || element_strides[d + 1] > 8)
+      return misuse(invalid_value);
+    made.lower[d] = (signed char)lower[d], made.upper[d] = (signed char)upper[d], made.steps[d] = (unsigned char)element_strides[d + 1];
+  }
   return success;
 }
 

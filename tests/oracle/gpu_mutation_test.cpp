@@ -59,7 +59,8 @@ rtile::Blocking in_blocks(int64_t extent, int64_t unit, int64_t units, int64_t t
 std::function<void(rtile::NestPlan&)> with(const Block& b) {
   return [b](rtile::NestPlan& p) {
     auto s = std::make_shared<rtile::Staging>(*p.staging);
-    s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->tensor_copies = false, s->stages = b.stages, s->raster = b.raster;
+    s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->tensor_copies = false, s->stages = b.stages,
+    s->raster = b.raster;
     s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles, b.raster);
     rtile::Blocking& columns = p.tile[size_t(p.vec)];
     columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
@@ -100,8 +101,9 @@ std::vector<Subject> subjects() {
   const auto groups = [](const rtile::NestPlan& p) { return p.staging && p.staging->unit == rtile::Staging::Unit::group; };
   const auto scores_of = [](int k) {
     const std::string depth = std::to_string(k);
-    return R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, )json" + depth + R"json(], "dtype": "bf16"}, "X": {"shape": [3, 50, )json" +
-           depth + R"json(], "dtype": "bf16"}}, "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:)json" + depth +
+    return R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, )json" + depth +
+           R"json(], "dtype": "bf16"}, "X": {"shape": [3, 50, )json" + depth +
+           R"json(], "dtype": "bf16"}}, "outputs": ["S"], "compute": ["T[b:3,m:37,n:50] = sum(k:)json" + depth +
            R"json( | Q[b,m,k] * X[b,n,k])", "S[b:3,m:37,n:50] = T[b,m,n] * 0.125"]})json";
   };
   const std::string scores = scores_of(80);
@@ -119,6 +121,10 @@ std::vector<Subject> subjects() {
       {"group f16", "h100", product("f16", 130, 72, 304), groups, pipeline(2)},
       {"boxes f16", "h100", product("f16", 130, 72, 632), groups, boxes(2)},
       {"boxes bf16 scores", "h100", scores_of(632), groups, boxes(1)},
+      {"pixels f16", "h100",
+       R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 64, "co": 70, "r": 3,
+       "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})",
+       groups, boxes(1)},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
       {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr, nullptr, 4},
@@ -217,6 +223,9 @@ std::vector<Mutation> mutations() {
       {"boxes taken for core matrices", "boxes f16", {{R"(\| 64ull << 32 \| 1ull << 62)", "| 64ull << 32"}}},
       {"a step of k beside the swizzle", "boxes f16", {{R"((box_descriptor\(stages[^;]*?) \+ 32\))", "$1 + 64)"}}},
       {"a stage of boxes released one round early", "boxes bf16 scores", {{R"(done = \(number \+ 3\) %)", "done = number %"}}},
+      {"the window's taps exchanged", "pixels f16", {{R"((pixel_copy\(.*), (\w+), (\w+), (barriers))", "$1, $3, $2, $4"}}},
+      {"pixels one to the right", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*), )", "$1, 1 + "}}},
+      {"pixels of the next image", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*, [^,]*, [^,]*), )", "$1, 1 + "}}},
       {"no swizzle", "staged f32", {{R"(swizzled = piece \^ \w+;)", "swizzled = piece;"}}},
       {"warps share half of their sums' memory", "staged f16", {{R"(kWarpBytes = (\d+))", "kWarpBytes = $1 / 2"}}},
       {"operand words of mma exchanged", "warp bf16", {{R"(a\[4 \+ h\], a\[1 \+ h\])", "a[1 + h], a[4 + h]"}}},

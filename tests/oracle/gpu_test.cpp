@@ -116,6 +116,13 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
            "}, \"epilogue\": [\"bias\", \"relu\"]}");
   spec(R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 48, "co": 70, "r": 3, "s": 3,
        "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
+  // pixels under a window: two steps of k in a row of 128 bytes
+  spec(R"({"name": "conv_dilated", "op": "conv2d", "dtype": "bf16", "params": {"n": 3, "h": 11, "w": 8, "ci": 64, "co": 40, "r": 3, "s": 2,
+       "stride": 1, "dilation": [2, 1], "pad": [2, 0, 1, 1], "layout": "NHWC"}, "epilogue": ["bias"]})");
+  spec(R"({"name": "conv_s8", "op": "conv2d", "dtype": "s8", "params": {"n": 2, "h": 7, "w": 10, "ci": 112, "co": 33, "r": 1, "s": 5,
+       "stride": [1, 3], "pad": [0, 2, 0, 2], "layout": "NHWC"}})");
+  spec(R"({"name": "conv_rows", "op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 13, "w": 9, "ci": 56, "co": 64, "r": 4, "s": 1,
+       "stride": [3, 2], "pad": 0, "layout": "NHWC"}})");
   spec(R"({"name": "mm_tf32", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 70, "n": 65, "k": 84}})");
   for (const std::string b : {"s8", "u8"})
     spec(R"json({"name": "u8)json" + b +
@@ -137,6 +144,7 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   // matrices of whole pairs of steps come in boxes
   CHECK(batch.mentioning("tensor_copy_2d") >= 6);
   CHECK(batch.mentioning("tensor_copy_3d") >= 1);
+  CHECK(batch.mentioning("pixel_copy") >= 4);
   check(batch);
 }
 

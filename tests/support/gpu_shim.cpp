@@ -129,7 +129,7 @@ struct Bulk {
   int thread;  // that asked for it, in this line
   unsigned line;
   const TensorMap* map = nullptr;  // copies a box, that begins here
-  int at[5] = {};
+  int at[5] = {}, window[2] = {};
 };
 
 struct Product {
@@ -726,27 +726,46 @@ void advance(Barrier& b) {
   b.waiting.clear();
 }
 
+/// Of the tensor, at these coordinates but the first: a row of the innermost dimension; null beyond it.
+const unsigned char* row_of(const TensorMap& map, const long long* at) {
+  const unsigned char* from = map.base;
+  for (unsigned d = 1; d < map.rank; ++d) {
+    if (at[d] < 0 || at[d] >= (long long)map.extents[d]) return nullptr;
+    from += at[d] * (long long)map.strides[d - 1];
+  }
+  return from;
+}
+
 /// Rows of 128 bytes one after the other, the pieces of 16 bytes in each where the swizzle has them; zeros beyond the tensor.
 void land_box(const Bulk& b) {
   const TensorMap& map = *b.map;
   const size_t in_row = map.box[0] * map.element_bytes;
   size_t rows = 1;
-  for (unsigned d = 1; d < map.rank; ++d) rows *= map.box[d];
+  for (unsigned d = 1; d < (map.pixels ? 2 : map.rank); ++d) rows *= map.box[d];
   auto* const to = static_cast<unsigned char*>(b.copy.to);
+  long long pixel[5];
+  std::copy(b.at, b.at + 5, pixel);
   for (size_t row = 0; row < rows; ++row) {
-    const unsigned char* from = map.base;
-    bool inside = true;
+    long long at[5] = {};
     size_t rest = row;
     for (unsigned d = 1; d < map.rank; ++d) {
-      const long long at = b.at[d] + (long long)(rest % map.box[d]);
-      rest /= map.box[d];
-      inside &= at >= 0 && at < (long long)map.extents[d];
-      from += at * (long long)map.strides[d - 1];
+      at[d] = map.pixels ? pixel[d] + (d < 3 ? b.window[d - 1] : 0) : b.at[d] + (long long)(rest % map.box[d]);
+      if (!map.pixels) rest /= map.box[d];
     }
+    const unsigned char* const from = row_of(map, at);
     for (size_t byte = 0; byte < in_row; ++byte) {
       const long long x = b.at[0] + (long long)(byte / map.element_bytes);
       const size_t swizzled = row * in_row + (((byte / 16) ^ (row % 8)) * 16 + byte % 16);
-      to[swizzled] = inside && x >= 0 && x < (long long)map.extents[0] ? from[x * map.element_bytes + (long long)(byte % map.element_bytes)] : 0;
+      to[swizzled] =
+          from && x >= 0 && x < (long long)map.extents[0] ? from[x * map.element_bytes + (long long)(byte % map.element_bytes)] : 0;
+    }
+    if (!map.pixels) continue;
+    // the next place: along the width, then the height, then the images
+    for (unsigned d = 1; d < 3; ++d) {
+      pixel[d] += map.steps[d - 1];
+      if (pixel[d] < (long long)map.extents[d] + map.upper[d - 1]) break;
+      pixel[d] = map.lower[d - 1];
+      if (d == 2) ++pixel[3];
     }
   }
 }
@@ -778,14 +797,17 @@ void check_descriptor(unsigned long long d, int rows, unsigned line) {
     fail("wgmma in line %u: a descriptor that is neither of core matrices without swizzle nor of rows with that of 128 bytes", line);
   if (in_boxes(d) && (row_distance(d) != 1024 || stage_start(d) % 1024 >= 128))
     fail("wgmma in line %u: rows of 128 bytes that do not begin at a multiple of 1024", line);
-  if ((in_boxes(d) ? stage_start(d) / eight * eight : stage_start(d)) + (in_boxes(d) ? 0 : k_distance(d)) + size_t(rows / 8 - 1) * row_distance(d) + eight > m.dynamic_bytes)
+  if ((in_boxes(d) ? stage_start(d) / eight * eight : stage_start(d)) + (in_boxes(d) ? 0 : k_distance(d)) +
+          size_t(rows / 8 - 1) * row_distance(d) + eight >
+      m.dynamic_bytes)
     fail("wgmma in line %u: a descriptor of more than dynamic shared memory", line);
 }
 
-/// PTX ISA, "Matrix Descriptor", along k. Without swizzle: core matrices of 8 rows of 16 bytes, two of them along k. With that of 128 bytes:
-/// pieces of 16 bytes change places with the number of their row of 128 bytes in shared memory.
+/// PTX ISA, "Matrix Descriptor", along k. Without swizzle: core matrices of 8 rows of 16 bytes, two of them along k. With that of 128
+/// bytes: pieces of 16 bytes change places with the number of their row of 128 bytes in shared memory.
 void widen_row(Kind kind, unsigned long long descriptor, int row, double* to) {
-  const size_t start = stage_start(descriptor) + size_t(row / 8) * row_distance(descriptor) + size_t(row % 8) * (in_boxes(descriptor) ? 128 : 16);
+  const size_t start =
+      stage_start(descriptor) + size_t(row / 8) * row_distance(descriptor) + size_t(row % 8) * (in_boxes(descriptor) ? 128 : 16);
   for (size_t byte = 0; byte < 32; byte += 4) {
     size_t at = start + (in_boxes(descriptor) ? byte : byte / 16 * k_distance(descriptor) + byte % 16);
     if (in_boxes(descriptor)) at ^= at / 128 % 8 * 16;
@@ -1030,25 +1052,46 @@ void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsig
   }
 }
 
-void copy_box(void* to, const void* map, const int* at, unsigned rank, void* b, unsigned line) {
+namespace {
+
+void copy_mapped(Bulk bulk, void* b) {
   constexpr const char* kWhat = "a tensor copy";
-  const auto& seen = *static_cast<const TensorMap*>(map);
-  const size_t place = barrier_place(kWhat, b, line);
-  if (seen.rank != rank) fail("%s in line %u: %u coordinates for a map of %u", kWhat, line, rank, seen.rank);
-  size_t bytes = seen.element_bytes;
-  for (unsigned d = 0; d < rank; ++d) bytes *= seen.box[d];
-  if (!is_dynamic(to, bytes)) fail("%s in line %u: the destination is not in dynamic shared memory", kWhat, line);
-  if (!aligned(to, 1024)) fail("%s in line %u: the destination is not aligned to the swizzle's 1024 bytes", kWhat, line);
-  const int own = int(m.own - m.blocks.data());
-  published_barrier(kWhat, *m.own, place, line);
-  Bulk bulk = {{to, nullptr, unsigned(bytes), unsigned(bytes)}, own, place, m.current, line, &seen};
-  std::copy(at, at + rank, bulk.at);
+  const unsigned line = bulk.line;
+  const TensorMap& map = *bulk.map;
+  bulk.barrier = barrier_place(kWhat, b, line);
+  size_t bytes = map.element_bytes;
+  for (unsigned d = 0; d < (map.pixels ? 2 : map.rank); ++d) bytes *= map.box[d];
+  if (!is_dynamic(bulk.copy.to, bytes)) fail("%s in line %u: the destination is not in dynamic shared memory", kWhat, line);
+  if (!aligned(bulk.copy.to, 1024)) fail("%s in line %u: the destination is not aligned to the swizzle's 1024 bytes", kWhat, line);
+  bulk.copy.bytes = bulk.copy.from_bytes = unsigned(bytes);
+  bulk.block = int(m.own - m.blocks.data()), bulk.thread = m.current;
+  published_barrier(kWhat, *m.own, bulk.barrier, line);
   if (m.options.copies == Copies::eager) {
     land_bulk(bulk);
   } else {
-    std::memset(to, kPoison, bytes);
+    std::memset(bulk.copy.to, kPoison, bytes);
     m.bulk.push_back(bulk);
   }
+}
+
+}  // namespace
+
+void copy_box(void* to, const void* map, const int* at, unsigned rank, void* b, unsigned line) {
+  Bulk bulk = {{to, nullptr, 0, 0}, 0, 0, 0, line, static_cast<const TensorMap*>(map)};
+  if (bulk.map->rank != rank || bulk.map->pixels)
+    fail("a tensor copy in line %u: %u coordinates for a map of %u", line, rank, bulk.map->rank);
+  std::copy(at, at + rank, bulk.at);
+  copy_mapped(bulk, b);
+}
+
+void copy_pixels(void* to, const void* map, const int (&at)[4], const int (&window)[2], void* b, unsigned line) {
+  Bulk bulk = {{to, nullptr, 0, 0}, 0, 0, 0, line, static_cast<const TensorMap*>(map)};
+  if (!bulk.map->pixels) fail("a pixel copy in line %u: the map is of boxes", line);
+  if (window[0] < 0 || window[0] > 255 || window[1] < 0 || window[1] > 255)
+    fail("a pixel copy in line %u: a window of more than 255", line);
+  std::copy(at, at + 4, bulk.at);
+  std::copy(window, window + 2, bulk.window);
+  copy_mapped(bulk, b);
 }
 
 void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, unsigned line) {

@@ -100,6 +100,7 @@ void barrier_come(const char* what, void* b, int rank, int bytes, unsigned line)
 void barrier_pass(void* b, int parity, unsigned line);
 /// To the first `blocks` of the cluster; 0: to this one.
 /// The box that begins at `at`, swizzled by 128 bytes.
+void copy_pixels(void* to, const void* map, const int (&at)[4], const int (&window)[2], void* b, unsigned line);
 void copy_box(void* to, const void* map, const int* at, unsigned rank, void* b, unsigned line);
 void copy_bulk(void* to, const void* from, int bytes, void* b, int blocks, unsigned line);
 void copy_async(void* to, const void* from, unsigned bytes, unsigned from_bytes, unsigned line);
@@ -507,6 +508,11 @@ inline void tensor_copy_3d(void* to, const void* map, int x, int y, int z, void*
 inline void tensor_copy_4d(void* to, const void* map, int x, int y, int z, int w, void* b, unsigned line = __builtin_LINE()) {
   const int at[] = {x, y, z, w};
   gpu_shim::copy_box(to, map, at, 4, b, line);
+}
+/// cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [to], [map, {channel, …}], [b], {right, down}
+inline void pixel_copy(void* to, const void* map, int channel, int x, int y, int image, int right, int down, void* b,
+                       unsigned line = __builtin_LINE()) {
+  gpu_shim::copy_pixels(to, map, {channel, x, y, image}, {right, down}, b, line);
 }
 /// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], bytes, [b]: all three are multiples of 16.
 inline void bulk_copy(void* to, const void* from, int bytes, void* b, unsigned line = __builtin_LINE()) {

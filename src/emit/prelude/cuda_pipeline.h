@@ -111,6 +111,18 @@ INLINE void tensor_copy_4d(void* to, const void* map, int x, int y, int z, int w
                : "memory");
 }
 #endif
+//@ pixel_copy
+#if defined(__CUDACC__)
+/// As tensor_copy_2d, of neighbouring channels of the pixels that the map's box has from this one on, each moved by the place in the
+/// window.
+INLINE void pixel_copy(void* to, const void* map, int channel, int x, int y, int image, int right, int down, void* b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::
+          "r"(shared_address(to)),
+      "l"(map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(shared_address(b)), "h"((uint16_t)right), "h"((uint16_t)down)
+      : "memory");
+}
+#endif
 //@ cluster_sync
 #if defined(__CUDACC__)
 /// All threads of the cluster's blocks meet.
