@@ -66,10 +66,11 @@ class MultistageLowering : StagedBlock {
   }
 
   /// Factors by way of registers: a step at a time, lanes 16 bytes of it. A step of lanes' products is 16 KiB of code for 64 sums a lane;
-  /// written out for all steps of a stage it would leave the instruction cache (1024³ in f32 on an H200: 109 µs, half the schedulers' time
-  /// without an instruction).
+  /// written out for all steps of a stage it leaves the instruction cache (1024³ in f32 on an H200: 109 µs, 61 as a loop). Where a
+  /// scheduler has two warps of a block, one fetches for both, and what is gained at the seams is more (4096³: 3.24 ms, 3.44 as a loop).
   void multiply_fragments(const Int& from) {
-    if (s_.unit != Staging::Unit::lane || s_.depth == 1) {
+    constexpr int kFetchTogether = 8;
+    if (s_.unit != Staging::Unit::lane || s_.depth == 1 || s_.warps() >= kFetchTogether) {
       for (int64_t d = 0; d < s_.depth; ++d) multiply_step(from + Int(d * step_bytes_));
       return;
     }

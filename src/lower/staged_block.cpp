@@ -243,9 +243,18 @@ StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& ro
           pixels};
   put({LetPtr{box.map, Int(0)}});
   if (!pixels) return box;
-  const std::vector<Int> at = point(row_axes, value("m", first));
+  std::vector<Int> at = point(row_axes, value("m", first));
+  // a block that is all beyond the last pixel begins in the image after it: the copy unit has no place beyond the end of one
+  Int image(0);
+  if (pixels->image >= 0) {
+    image = at[size_t(pixels->image)];
+  } else {
+    const size_t outermost = size_t(row_axes.front());
+    image = quotient("image", at[outermost], extent(row_axes.front()));
+    at[outermost] = remainder("in_image", at[outermost], extent(row_axes.front()));
+  }
   for (const auto& d : pixels->dimensions) box.pixel.push_back(d.place < 0 ? Int(d.lower) : at[size_t(d.place)] * d.stride + Int(d.lower));
-  box.pixel.push_back(pixels->image < 0 ? Int(0) : at[size_t(pixels->image)]);
+  box.pixel.push_back(image);
   return box;
 }
 

@@ -123,6 +123,8 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
        "stride": [1, 3], "pad": [0, 2, 0, 2], "layout": "NHWC"}})");
   spec(R"({"name": "conv_rows", "op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 13, "w": 9, "ci": 56, "co": 64, "r": 4, "s": 1,
        "stride": [3, 2], "pad": 0, "layout": "NHWC"}})");
+  spec(R"({"name": "conv_single", "op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 12, "w": 16, "ci": 64, "co": 32, "r": 3, "s": 3,
+       "stride": 1, "pad": 1, "layout": "NHWC"}})");
   spec(R"({"name": "mm_tf32", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 70, "n": 65, "k": 84}})");
   for (const std::string b : {"s8", "u8"})
     spec(R"json({"name": "u8)json" + b +

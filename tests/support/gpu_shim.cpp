@@ -1089,6 +1089,9 @@ void copy_pixels(void* to, const void* map, const int (&at)[4], const int (&wind
   if (!bulk.map->pixels) fail("a pixel copy in line %u: the map is of boxes", line);
   if (window[0] < 0 || window[0] > 255 || window[1] < 0 || window[1] > 255)
     fail("a pixel copy in line %u: a window of more than 255", line);
+  for (int d = 0; d < 2; ++d)
+    if (at[d + 1] < bulk.map->lower[d] || at[d + 1] >= (long long)bulk.map->extents[d + 1] + bulk.map->upper[d])
+      fail("a pixel copy in line %u: it begins outside its box", line);
   std::copy(at, at + 4, bulk.at);
   std::copy(window, window + 2, bulk.window);
   copy_mapped(bulk, b);
