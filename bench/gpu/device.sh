@@ -1,74 +1,91 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in the order in which a failure would explain the next one (docs/cuda.md, "On a device"):
-# primitives, small workloads, the sanitizer, a profile of the device, times beside cuBLAS, cuDNN and Triton, prediction against measurement.
+# primitives, small workloads, a profile of the device, the sanitizer, times beside cuBLAS and cuDNN, prediction against measurement.
 #
-#   bench/gpu/device.sh [-b BUILD] [-p PROFILE] [-d DEVICE] [-w WORKLOADS] [-o RESULTS]
+#   bench/gpu/device.sh prepare [-b BUILD] [-p PROFILE] [-n PLANS] [-w FOLDER]      where a compiler is: minutes, no GPU
+#   bench/gpu/device.sh measure [-b BUILD] [-d DEVICE] [-w FOLDER] [-o RESULTS]     where the GPU is: about five minutes
 #
-# BUILD: a built tree (default: build/release). PROFILE: of the device (default: measured now). WORKLOADS: what is timed (default:
-# tests/data/workloads.json). What is not installed is skipped and said.
+# BUILD: a built tree (default: build/release). PROFILE: what is planned for (default: h100). PLANS: of each workload (default: 4). FOLDER: the
+# compiled plans (default: build/device). RESULTS: default bench/results. What is not installed is skipped and said.
 # The exit status is 0 if all that could be done passed; 77 without a device.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$root/build/release profile='' device=0 workloads=$root/tests/data/workloads.json results=$root/bench/results
-while getopts b:p:d:w:o:h option; do
+[ $# -gt 0 ] || { sed -n '2,11p' "$0"; exit 2; }
+action=$1; shift
+build=$root/build/release profile=h100 plans=4 device=0 folder=$root/build/device results=$root/bench/results
+while getopts b:p:n:d:w:o:h option; do
   case $option in
     b) build=$(cd "$OPTARG" && pwd) ;;
     p) profile=$OPTARG ;;
+    n) plans=$OPTARG ;;
     d) device=$OPTARG ;;
-    w) workloads=$OPTARG ;;
+    w) folder=$OPTARG ;;
     o) results=$OPTARG ;;
-    *) sed -n '2,10p' "$0"; exit 2 ;;
+    *) sed -n '2,11p' "$0"; exit 2 ;;
   esac
 done
-rgen=$build/bin/rgen
-[ -x "$rgen" ] && [ -x "$build/bin/rgen_test_device" ] || { echo "no rgen or rgen_test_device in $build/bin: build it, or name a build with -b" >&2; exit 2; }
-mkdir -p "$results"
-export RGEN_CACHE_DIR=${RGEN_CACHE_DIR:-$build/device-cache}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+lists=(workloads products fused layers roller)
+
+prepare() {
+  mkdir -p "$folder"
+  cp "$root/tests/data/workloads.json" "$folder/workloads.json"
+  cp "$root/bench/roller/workloads.json" "$folder/roller.json"
+  for list in products fused layers; do python3 "$root/bench/gpu/shapes.py" $list > "$folder/$list.json" || exit 1; done
+  for list in "${lists[@]}"; do
+    "$build/bin/rgen-regret" --hw "$profile" "$folder/$list.json" --plans "$plans" --first 3 --within 2 --prepare "$folder/$list" || exit 1
+  done
+}
+
 failed=0
 step() { echo; echo "== $1"; }
 check() { local status=$?; [ $status -eq 0 ] || { echo "FAILED ($status): $1"; failed=1; }; return 0; }
 
-step "primitives against the shim, every small workload against the reference"
-CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-$device} "$build/bin/rgen_test_device"
-status=$?
-[ $status -ne 77 ] || exit 77
-(exit $status); check "rgen_test_device"
+measure() {
+  mkdir -p "$results"
+  export RGEN_CACHE_DIR=${RGEN_CACHE_DIR:-$folder/cache}
+  export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-$device}
+  step "primitives against the shim, every small workload against the reference"
+  "$build/bin/rgen_test_device"
+  local status=$?
+  [ $status -ne 77 ] || exit 77
+  (exit $status); check "rgen_test_device"
 
-step "a profile of the device"
-if [ -z "$profile" ]; then
-  "$rgen" profile new --device "$device" -o "$work/device.json"; check "profile new"
-  profile=$work/device.json
-fi
-"$rgen" profile show "$profile" || exit 1
-name=$("$rgen" profile show "$profile" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["name"])')
-stem=$results/${name}_$(date +%F)
-"$rgen" profile show "$profile" --json > "$stem.profile.json"
+  step "a profile of the device"
+  "$build/bin/rgen" profile new --device 0 -o "$folder/device.profile.json"; check "profile new"
+  "$build/bin/rgen" profile show "$folder/device.profile.json" || exit 1
+  local name
+  name=$("$build/bin/rgen" profile show "$folder/device.profile.json" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["name"])')
+  local stem=$results/${name}_$(date +%F)
+  cp "$folder/device.profile.json" "$stem.profile.json"
 
-step "every small workload on that profile, and the second and third plans"
-"$rgen" bench --hw "$profile" --device "$device" --seconds 0.002 --top-k 3 --json "$root/tests/data/small_workloads.json" > "$work/small.json"
-check "small workloads (rgen bench names what differs)"
-
-step "compute-sanitizer"
-if command -v compute-sanitizer > /dev/null; then
-  for tool in memcheck racecheck synccheck; do
-    compute-sanitizer --tool $tool --error-exitcode 9 "$rgen" run --hw "$profile" --device "$device" --seconds 0.001 \
-      "$root/tests/data/small_workloads.json" > "$work/$tool.log" 2>&1
-    status=$?
-    tail -n 1 "$work/$tool.log"
-    [ $status -eq 0 ] || grep -m 5 -A 6 '=========' "$work/$tool.log"
-    (exit $status); check "compute-sanitizer $tool"
+  for list in "${lists[@]}"; do
+    step "$list: times, and peers"
+    rm -f "$stem.$list.json"
+    local try
+    for try in 1 2 3 4; do  # a kernel that hangs or faults takes the process along
+      python3 "$root/bench/gpu/peers.py" "$folder/$list" --workloads "$folder/$list.json" --output "$stem.$list.json" --resume && break
+    done
+    check "$list"
   done
-else
-  echo "skipped: compute-sanitizer is not installed (it comes with the CUDA toolkit)"
-fi
 
-step "times, and peers"
-"$rgen" bench --hw "$profile" --device "$device" --seconds 0.1 --json "$workloads" > "$work/bench.json"; check "workloads"
-python3 "$root/bench/gpu/peers.py" --bench "$work/bench.json" --workloads "$workloads" --device "$device" --output "$stem.json"
-check "peers.py"
+  step "compute-sanitizer"
+  if command -v compute-sanitizer > /dev/null; then
+    for tool in memcheck racecheck synccheck; do
+      compute-sanitizer --tool $tool --error-exitcode 9 "$build/bin/rgen_test_device" -tc="every small*" > "$folder/$tool.log" 2>&1
+      status=$?
+      tail -n 1 "$folder/$tool.log"
+      [ $status -eq 0 ] || grep -m 5 -A 6 '=========' "$folder/$tool.log"
+      (exit $status); check "compute-sanitizer $tool"
+    done
+  else
+    echo "skipped: compute-sanitizer is not installed (it comes with the CUDA toolkit)"
+  fi
+  echo
+  python3 "$root/bench/gpu/report.py" "$stem".{workloads,products,fused,layers,roller}.json
+  exit $failed
+}
 
-echo
-echo "results: $stem.json, $stem.profile.json"
-exit $failed
+case $action in
+  prepare | measure) $action ;;
+  *) sed -n '2,11p' "$0"; exit 2 ;;
+esac

@@ -6,6 +6,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -163,13 +164,45 @@ std::string bulk_source() {
          "    barrier_release<1>(empty);\n  }\n  (void)lane();\n}\n";
 }
 
+/// Boxes of a matrix that it has all of and that it ends in, and pixels under a window at two of its places.
+std::string boxes_source() {
+  return emit::prelude_text(emit::Simd::cuda, {"lane", "shared_base", "barrier_init", "barriers_ready", "barrier_expect", "barrier_wait",
+                                               "tensor_map", "tensor_copy_2d", "pixel_copy"}) +
+         "extern \"C\" __global__ void __launch_bounds__(1024) probe(const uint32_t* words, uint32_t* results, const __grid_constant__ "
+         "tensor_map matrix, const __grid_constant__ tensor_map pixels) {\n"
+         "  uint32_t* const stage = (uint32_t*)shared_base();\n  void* const full = stage + 4096;\n"
+         "  if (threadIdx.x == 0) {\n    barrier_init(full, 1);\n    barriers_ready();\n  }\n  __syncthreads();\n"
+         "  if (threadIdx.x == 0) {\n    barrier_expect(full, 16384);\n    tensor_copy_2d(stage, &matrix, 0, 0, full);\n"
+         "    tensor_copy_2d(stage + 1024, &matrix, 24, 9, full);\n    pixel_copy(stage + 2048, &pixels, 0, -1, -2, 0, 0, 0, full);\n"
+         "    pixel_copy(stage + 3072, &pixels, 0, 1, 3, 1, 1, 2, full);\n  }\n  barrier_wait(full, 0);\n"
+         "  for (int i = 0; i < 4; ++i) results[1024 * i + threadIdx.x] = stage[1024 * i + threadIdx.x];\n  (void)words, "
+         "(void)lane();\n}\n";
+}
+
 /// A driver with its compiler and a device.
 struct Machine {
   std::shared_ptr<const CudaDriver> driver;
   std::shared_ptr<const run::Nvrtc> nvrtc;
 
-  /// `feature`: of the architecture, as "a" in sm_90a.
-  std::vector<uint32_t> run(const std::string& source, int64_t shared_bytes = 0, const std::string& feature = "") const {
+  /// A matrix of 56 × 30 halves, 128 apart; images of 5 × 6 pixels of 64, every other of a row under a window.
+  std::array<run::cuda::TensorMap, 2> maps(const CudaContext& context, void* words) const {
+    const run::cuda::Api& api = driver->api();
+    std::array<run::cuda::TensorMap, 2> made;
+    const unsigned long long matrix[] = {56, 30}, apart[] = {256}, images[] = {64, 5, 6, 3}, image_strides[] = {128, 640, 3840};
+    const unsigned box[] = {64, 32}, ones[] = {1, 1}, steps[] = {1, 2, 1, 1};
+    const int lower[] = {-1, -2}, upper[] = {-1, 0};
+    context.check(api.encode_map(&made[0], run::cuda::map_f16, 2, words, matrix, apart, box, ones, 0, run::cuda::map_swizzle_128,
+                                 run::cuda::map_l2_256, 0),
+                  "cuTensorMapEncodeTiled");
+    context.check(api.encode_pixels(&made[1], run::cuda::map_f16, 4, words, images, image_strides, lower, upper, 64, 32, steps, 0,
+                                    run::cuda::map_swizzle_128, run::cuda::map_l2_256, 0),
+                  "cuTensorMapEncodeIm2col");
+    return made;
+  }
+
+  /// `feature`: of the architecture, as "a" in sm_90a. `mapped`: the kernel takes the maps too.
+  std::vector<uint32_t> run(const std::string& source, int64_t shared_bytes = 0, const std::string& feature = "",
+                            bool mapped = false) const {
     const CudaContext context = CudaContext::acquire(driver, 0);
     const run::CudaScope scope(context);
     const std::string image = nvrtc->compile(source, "probe.cu", context.device().arch() + feature, run::DeviceImage::cubin).image;
@@ -180,7 +213,9 @@ struct Machine {
     words.resize(2 * kWords);
     in.upload(words.data(), stream);
     out.fill(0, stream);
-    void *p = in.data(), *q = out.data(), *arguments[] = {&p, &q};
+    std::array<run::cuda::TensorMap, 2> seen{};
+    if (mapped) seen = maps(context, in.data());
+    void *p = in.data(), *q = out.data(), *arguments[] = {&p, &q, &seen[0], &seen[1]};
     context.check(driver->api().launch(module->function("probe", shared_bytes), 1, 1, 1, 1024, 1, 1, unsigned(shared_bytes),
                                        stream.handle(), arguments, nullptr),
                   "cuLaunchKernel");
@@ -199,8 +234,9 @@ bool close(uint32_t got, uint32_t want) {
   return a == b || std::abs(a - b) <= 4 * 0x1p-23f * std::abs(b) + 0x1p-126f;
 }
 
-void compare(const std::string& source, bool exact, int64_t shared_bytes = 0, const std::string& feature = "") {
-  const std::vector<uint32_t> got = device.run(source, shared_bytes, feature), want = shim.run(source, shared_bytes, feature);
+void compare(const std::string& source, bool exact, int64_t shared_bytes = 0, const std::string& feature = "", bool mapped = false) {
+  const std::vector<uint32_t> got = device.run(source, shared_bytes, feature, mapped),
+                              want = shim.run(source, shared_bytes, feature, mapped);
   int wrong = 0;
   for (size_t i = 0; i < got.size() && wrong < 5; ++i) {
     const bool same = got[i] == want[i] || (is_nan(got[i]) && is_nan(want[i])) || (!exact && close(got[i], want[i]));
@@ -242,6 +278,7 @@ TEST_CASE("groups of warps: factors in shared memory, copies in bulk, barriers")
     compare(group_source("bf16", "(0x3f80u + 0x80u * (w & 1)) | (0x3f80u + 0x80u * (w >> 1 & 1)) << 16"), true, 4096, "a");
   }
   SUBCASE("s8") { compare(group_source("s8", "(w & 0x0f0f0f0fu) | (w >> 4 & 1) * 0xf0u"), true, 4096, "a"); }
+  SUBCASE("boxes and pixels") { compare(boxes_source(), true, 16384 + 8, "a", true); }
   SUBCASE("bulk") { compare(bulk_source(), true, 4096 + 16, "a"); }
 }
 
