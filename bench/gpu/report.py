@@ -15,7 +15,7 @@ import document
 import peers
 
 FAMILIES = (("depthwise", ("depthwise", "dw_", "_dw")), ("convolution", ("conv",)), ("pooling", ("pool",)),
-            ("elementwise", ("elementwise", "relu_64m", "mul_add", "bias_gelu", "transpose", "nchw2nhwc")), ("reduction", ("reduce", "sum")),
+            ("elementwise", ("elementwise", "relu_64m", "mul_add", "bias_gelu_4", "bias_gelu_1", "transpose", "nchw2nhwc")), ("reduction", ("reduce", "sum")),
             ("rows", ("softmax", "norm")), ("attention", ("attention",)), ("mlp", ("mlp",)))
 
 

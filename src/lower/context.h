@@ -138,8 +138,9 @@ bool reads_on(const NestContext& context, int operand);
 /// Is it read along the plan's vectors, lanes of which may be outside of it, by loads that may take whole vectors (TileVariant::sides)?
 bool masked_where_read(const NestContext& context, int operand);
 
-/// A GPU's statements in an order in which loads do not wait behind stores of other buffers.
-Body loads_first(const LoopProgram& program, Body body);
+/// A GPU's statements in an order in which loads do not wait behind stores of other buffers: about `ahead` of them under way before the
+/// first store, more would take the registers of other warps.
+Body loads_first(const LoopProgram& program, Body body, int ahead = 12);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

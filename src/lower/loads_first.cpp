@@ -11,11 +11,9 @@ namespace rgen::lower {
 
 namespace {
 
-constexpr int kAhead = 12;  ///< loads under way before the first store: more would take the registers of other warps
-
 class LoadsFirst {
  public:
-  explicit LoadsFirst(const LoopProgram& p) : p_(p) {}
+  LoadsFirst(const LoopProgram& p, int ahead) : p_(p), ahead_(ahead) {}
 
   Body run(Body body) {
     for (Stmt& s : body) {
@@ -34,6 +32,7 @@ class LoadsFirst {
 
  private:
   const LoopProgram& p_;
+  const int ahead_;
   Body out_, stores_;  ///< from the first store on, but for what has gone ahead of it
   int loads_ = 0;      ///< that stand together
   bool after_store_ = false;
@@ -71,7 +70,7 @@ class LoadsFirst {
     }
     const bool fresh = op.result >= 0 && !op.assign && p_.registers[size_t(op.result)].array == 0;
     if (fresh && !uses.empty() && !writes) {
-      if (loads_ >= kAhead && after_store_) flush();  // those of a point stay together
+      if (loads_ >= ahead_ && after_store_) flush();  // those of a point stay together
       if (stores_.empty() || std::all_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return known(a); })) {
         ++loads_, after_store_ = false;
         return out_.push_back(std::move(s));
@@ -89,6 +88,6 @@ class LoadsFirst {
 
 }  // namespace
 
-Body loads_first(const LoopProgram& program, Body body) { return LoadsFirst(program).run(std::move(body)); }
+Body loads_first(const LoopProgram& program, Body body, int ahead) { return LoadsFirst(program, ahead).run(std::move(body)); }
 
 }  // namespace rgen::lower

@@ -316,7 +316,8 @@ void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t 
       for (int64_t r = 0; r < together; ++r)
         leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
     });
-    *inner = loads_first(b_.program, std::move(*inner));
+    constexpr int kAhead = 24;  // the few warps of such a block have registers for that
+    *inner = loads_first(b_.program, std::move(*inner), kAhead);
     put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), true}});
   };
   const auto part = [&] {
