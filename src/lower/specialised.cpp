@@ -2,7 +2,8 @@
 // straight from shared memory (CUTLASS, "warp-specialised persistent" kernels of Hopper). Two barriers a stage take the place of the
 // block's: `full` when its copies have landed, `empty` when its products are done. Blocks are persistent: each walks several tasks, and
 // the stages of the next are filled while the sums of the last leave. What was packed comes in bulk, one thread asking for it, and in a
-// cluster half of it for the neighbour too.
+// cluster half of it for the neighbour too; what was not, where tensor maps fit it, in boxes that the same thread asks for, else from
+// threads that copy.
 #include <optional>
 
 #include "lower/staged.h"
@@ -25,7 +26,7 @@ class SpecialisedLowering : StagedBlock {
     p.name = c_.prefix;
     p.comment = std::to_string(block_rows_) + " × " + std::to_string(block_columns_) + " sums a block, " + std::to_string(s_.stages) +
                 " stages of " + std::to_string(memory_.stage) + " bytes; " + std::to_string(s_.warps()) + " warps multiply, " +
-                std::to_string(s_.producers()) + " copy";
+                (s_.tensor_copies ? "a thread asks for copies" : std::to_string(s_.producers()) + " copy");
     bodies_.push_back(&p.body);
     const int block = b_.variable("block", 0, s_.grid - 1), thread = b_.variable("thread", 0, s_.threads() - 1);
     p.params = {block, thread};
