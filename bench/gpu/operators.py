@@ -121,7 +121,6 @@ def _rows(torch, spec, t):
     if plain is None:
         ends = {d: _epilogue(torch, chain, t, d) for d in (x.dtype, torch.float32)}
         return lambda: ends[torch.float32](x.float()), {"PyTorch": lambda: ends[x.dtype](x)}
-    t = dict(t)
     constants = {v.data_ptr(): v.to(x.dtype) for v in t.values()}
     own = lambda v: constants[v.data_ptr()]
     return lambda: plain(lambda v: v.float()), {"PyTorch": lambda: plain(own)}

@@ -292,7 +292,7 @@ int main(int argc, char** argv) try {
     for (const json& r : document.at("results")) earlier[r.at("name").get<std::string>()] = r;
   }
   std::vector<double> regrets, top5;
-  if (!o.as_json)
+  if (!o.as_json && o.prepare.empty())
     fmt::print("{:36} {:>6} {:>5} {:>10} {:>10} {:>7} {:>7} {:>6}\n", "workload", "space", "plans", "chosen us", "best us", "regret",
                "top 5", "rho");
   for (const ir::SpecEntry& entry : ir::parse_specs(text.str(), o.file)) {

@@ -66,7 +66,6 @@ struct GpuWorkload {
   int64_t shared_bytes = 0;                            ///< of a block
   bool asynchronous = false;                           ///< operands are copied to shared memory past the first-level cache
   int together = 1;                                    ///< tasks that wait for each other: the warps that share a tile
-  int barriers = 0;                                    ///< ... at which they do, in a task
   double stalls_ns = 0;                                ///< in which a block's warps wait for each other; other resident blocks fill them
   double rounds = 1;                                   ///< of loads that wait for those before, in a task
   double round_trip_ns = 0;                            ///< what a round takes beyond its loads' latency

@@ -1,7 +1,6 @@
 // The order of a tile's loads and stores on a GPU. Threads issue in order, and the compiler moves no load over a store that might be to the
 // same place (pointers come from a struct, so that it cannot tell): loads that follow stores would wait for memory one after the other.
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "lower/context.h"

@@ -225,8 +225,7 @@ StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& ro
   const Buffer tensor = b_.program.buffers[size_t(m.buffer)];
   const rtile::NestFacts facts = rtile::nest_facts(c_.program, c_.nest);
   const auto& f = facts.operands[size_t(operand_number)];
-  auto seen = rtile::tensor_box(c_.nest, m.value, row_axes, c_.plan.k_axis, int(element_bytes(o)));
-  if (!f.guards.empty()) seen.reset();
+  const auto seen = rtile::tensor_box(c_.nest, f, row_axes, c_.plan.k_axis);
   const auto pixels = seen ? std::nullopt : rtile::pixel_box(c_.nest, f, o, row_axes, c_.plan.k_axis);
   TensorMap map{tensor.dtype, seen ? m.constant : 0, {}, {}, {TensorMap::kRowBytes / element_bytes(o), rows}, {}, {}, {}};
   map.extents = seen ? seen->extents : pixels->extents, map.strides = seen ? seen->strides : pixels->strides;

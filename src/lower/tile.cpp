@@ -107,15 +107,11 @@ void Tile::store(const Statement& s, const Value& v) {
     pending_.push_back({&s, {{point_->number, v}}});
     return;
   }
-  if (c_.warp >= 0 && by_all_warps(s) && !c_.location.at(s.tensor).tile_local)
+  // what all warps of a tile have, the first stores for all
+  if (c_.warp >= 0 && rtile::by_all_warps(c_.nest, c_.plan, s) && !c_.location.at(s.tensor).tile_local)
     return when(
         {Int(0) - Int::var(c_.warp)}, [&] { store_at(s, v); }, [] {});
   store_at(s, v);
-}
-
-bool Tile::by_all_warps(const Statement& s) const {
-  const int dealt = c_.plan.dealt_axis();
-  return dealt < 0 || (!is_output(dealt) && (finishing_ || s.reduce != ir::ReduceOp::none));
 }
 
 void Tile::store_at(const Statement& s, const Value& v) {

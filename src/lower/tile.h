@@ -202,8 +202,6 @@ class Tile {
 
   void store(const Statement& s, const Value& v);
   void store_at(const Statement& s, const Value& v);
-  /// All warps of a tile have the statement's value here (a tensor of all is then stored by the first).
-  bool by_all_warps(const Statement& s) const;
   int physical() const { return b_.program.lanes; }
 
   /// The first lanes of a vector; whole ones past the caches where the plan says so.

@@ -87,8 +87,7 @@ class BlockPlanner {
   bool in_boxes() const {
     const auto box = [&](int i, const std::vector<int>& rows) {
       const auto& o = facts_.operands[size_t(i)];
-      return (o.guards.empty() && tensor_box(nest_, o.coef, rows, plan_.k_axis, o.element_bytes)) ||
-             pixel_box(nest_, o, plan_.operands[size_t(i)], rows, plan_.k_axis);
+      return tensor_box(nest_, o, rows, plan_.k_axis) || pixel_box(nest_, o, plan_.operands[size_t(i)], rows, plan_.k_axis);
     };
     const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
     // a row of a box is two steps of k, which are neighbours
@@ -176,10 +175,10 @@ bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, c
   return rows;
 }
 
-std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>& coef, const std::vector<int>& row_axes, int k_axis,
-                                    int element_bytes) {
+std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFacts& o, const std::vector<int>& row_axes, int k_axis) {
+  const std::vector<int64_t>& coef = o.coef;
   TensorBox b{{}, {nest.axes[size_t(k_axis)].extent, 1}, {1, 0}};
-  if (coef[size_t(k_axis)] != 1) return std::nullopt;
+  if (!o.guards.empty() || coef[size_t(k_axis)] != 1) return std::nullopt;
   for (size_t i = row_axes.size(); i-- > 0;) {
     const int64_t stride = coef[size_t(row_axes[i])];
     if (b.extents[1] > 1 && stride != b.strides[1] * b.extents[1]) return std::nullopt;
@@ -191,7 +190,7 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>
     b.axes.push_back(int(a)), b.extents.push_back(nest.axes[a].extent), b.strides.push_back(coef[a]);
   }
   const bool whole =
-      std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * element_bytes % kPiece == 0; });
+      std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * o.element_bytes % kPiece == 0; });
   return whole && b.extents.size() <= 4 ? std::optional(b) : std::nullopt;
 }
 

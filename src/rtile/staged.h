@@ -17,9 +17,8 @@ struct TensorBox {
   std::vector<int64_t> extents, strides;
 };
 /// Nothing where it cannot be: rows that bounds are checked for or that do not follow each other, strides that are no whole pieces of 16
-/// bytes, more than four dimensions. `coef`: of the factor's address, by axis.
-std::optional<TensorBox> tensor_box(const Nest& nest, const std::vector<int64_t>& coef, const std::vector<int>& row_axes, int k_axis,
-                                    int element_bytes);
+/// bytes, more than four dimensions.
+std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFacts& facts, const std::vector<int>& row_axes, int k_axis);
 
 /// The pixels under a convolution's window, as the copy unit walks them (im2col mode of TMA): width, then height, then images, one output
 /// point after the other; a pixel beyond the image is 0.

@@ -83,7 +83,6 @@ void meet(const Nest& nest, const NestPlan& plan, double blocks, const hw::Profi
   results *= double(std::count_if(nest.inner.begin(), nest.inner.end(), [](const Statement& s) { return s.reduce != ir::ReduceOp::none; }));
   const bool numbers = nest.axes[size_t(plan.vec)].reduced || plan.lanes == 1;
   const double loads = numbers ? 1 : w.together;
-  w.barriers = int(blocks);
   w.task.stores += results, w.task.loads += loads * results;
   w.task.instructions += results * (numbers ? kInstructions : 2 * loads + 2) + 2 * blocks;
   // a result goes through shared memory and, if lanes combine it, through their shuffles

@@ -74,6 +74,12 @@ int add_shared_rows(KernelBatch& batch, const test::Problem& problem, const hw::
   return int(tiles.size());
 }
 
+/// An operator over rows.
+std::string of_rows(const std::string& op, const std::string& type, const std::string& shape) {
+  return "{\"name\": \"" + op + "_" + type + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" + shape +
+         "]}}";
+}
+
 }  // namespace
 
 TEST_CASE("CUDA kernels in the shim: everything, as planned for an A100") {
@@ -219,10 +225,7 @@ TEST_CASE("CUDA kernels in the shim: rows of several nests, a warp each") {
   const auto spec = [&](const std::string& text) {
     programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
   };
-  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) {
-    spec("{\"name\": \"" + op + "_" + type + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" + shape +
-         "]}}");
-  };
+  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) { spec(of_rows(op, type, shape)); };
   for (const char* shape : {"1, 1000", "31, 37", "33, 129", "1000, 67", "37, 5", "3, 11, 64"})
     for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, "f32", shape);
   for (const char* type : {"f16", "bf16"})
@@ -249,10 +252,7 @@ TEST_CASE("CUDA kernels in the shim: rows of several nests, shared by the warps 
   const auto spec = [&](const std::string& text) {
     programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
   };
-  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) {
-    spec("{\"name\": \"" + op + "_" + type + "\", \"op\": \"" + op + "\", \"dtype\": \"" + type + "\", \"params\": {\"shape\": [" + shape +
-         "]}}");
-  };
+  const auto preset = [&](const std::string& op, const std::string& type, const std::string& shape) { spec(of_rows(op, type, shape)); };
   for (const char* shape : {"1, 1024", "3, 2051", "5, 129", "2, 3, 520"})
     for (const char* op : {"softmax", "layernorm", "rmsnorm"}) preset(op, "f32", shape);
   for (const char* type : {"f16", "bf16"})
