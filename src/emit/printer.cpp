@@ -209,6 +209,11 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
     if (args[1] != "0") line() << "vu " << parts_ << "[" << args[1] << "][16];\n";
     return true;
   }
+  if (o.primitive == "products_f32") {
+    used.insert(o.primitive);
+    line() << o.primitive << "<" << args[0] << ", " << args[1] << ">(" << sums_ << ", " << parts_ << ");\n";
+    return true;
+  }
   const bool product = o.primitive.starts_with("mma_"),
              part = o.primitive.starts_with("fragment_load") || o.primitive.starts_with("fragment_staged");
   if (!product && !o.primitive.starts_with("fragment_")) return false;
@@ -243,12 +248,14 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
     line() << o.primitive << "<" << args[1] << ">(" << sums_ << "[" << args[0] << "], " << descriptor(2) << ", " << descriptor(4) << ");\n";
     return true;
   }
-  if (o.primitive != "cp16") return false;
-  used.insert("cp16");  // to, from, and the conditions without which zeros are copied
+  const bool part = o.primitive == "cp16_part", element = o.primitive == "cp4";
+  if (!part && !element && o.primitive != "cp16") return false;
+  used.insert(o.primitive);  // to, from, of a part the bytes that are left, and the conditions without which zeros are copied
   std::vector<Int> conditions;
-  for (size_t i = 2; i < o.args.size(); ++i) conditions.push_back(std::get<Int>(o.args[i]));
-  line() << "cp16(" << args[0] << ", " << args[1];
-  if (!conditions.empty()) out_ << ", " << condition(conditions) << " ? 16 : 0";
+  for (size_t i = part ? 3 : 2; i < o.args.size(); ++i) conditions.push_back(std::get<Int>(o.args[i]));
+  const std::string bytes = part ? args[2] : element ? "4" : "16";
+  line() << o.primitive << "(" << args[0] << ", " << args[1];
+  if (part || !conditions.empty()) out_ << ", " << (conditions.empty() ? bytes : condition(conditions) + " ? " + bytes + " : 0");
   out_ << ");\n";
   return true;
 }
@@ -299,7 +306,7 @@ void Printer::stmt(const For& f) {
     const std::string times = f.step == 1 ? "" : " * " + step;
     begin = (begin == "0" ? "" : begin + " + ") + by + times, step = of + times;
   }
-  if (f.rolled) out_ << "#pragma unroll 1\n";
+  if (f.unroll != For::Unroll::as_compiled) out_ << (f.unroll == For::Unroll::never ? "#pragma unroll 1\n" : "#pragma unroll\n");
   line() << "for (" << dialect_.integer << " " << v << " = " << begin << "; " << v << " < " << print(f.end) << "; "
          << (step == "1" ? "++" + v : v + " += " + step) << ") {\n";
   outermost_ = false;

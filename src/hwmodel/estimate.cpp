@@ -13,13 +13,13 @@ namespace {
 /// Cache misses that one core has under way at once: a share of every stretch's first latency is exposed.
 constexpr double kMissesInFlight = 10;
 
-/// A lane's multiply-add reads three registers from two banks: a quarter of them has all three in one and waits a cycle (Jia et al. 2018,
-/// Dissecting the NVIDIA Volta GPU Architecture, §1 and §3.5: 15 % between what the compiler allocates and no conflicts).
-double register_conflict_ns(const Atom& atom, const Profile& p) {
+/// Of an instruction whose lanes multiply and add for themselves: the time that it waits for banks of registers.
+double bank_wait_ns(const Workload::Issue& issue, const Profile& p) {
+  const Atom& atom = *issue.atom;
   const bool lanes = atom.name == "fma";
   if (p.kind != Profile::Kind::gpu || !(lanes || atom.m == 1)) return 0;
   const double instructions = lanes ? double(atom.m) * atom.n * atom.k / 32 : 1;
-  return 0.25 * instructions / (p.gpu.schedulers * p.ghz);
+  return issue.waits * instructions / (p.gpu.schedulers * p.ghz);
 }
 
 double cube(double x) { return x * x * x; }
@@ -34,7 +34,7 @@ double cubes_of(double us, double n, double compute_us) {
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // products, and the functions that compete with them for the same ports, beside those that have their own; others may use both
   double products = 0, beside = 0, both = 0;
-  for (const auto& [atom, count] : w.atoms) products += count / atom->per_ns + count * register_conflict_ns(*atom, p);
+  for (const Workload::Issue& i : w.atoms) products += i.count * (1 / i.atom->per_ns + bank_wait_ns(i, p));
   for (const auto& [name, count] : w.functions)
     (name == "mul" ? products : p.own_ports.count(name) ? beside : both) += count * p.cost(name) / p.ghz;
   for (const auto& [name, count] : w.last) both += count * p.cost(name) / p.ghz;

@@ -28,6 +28,9 @@ struct Workload {
   struct Issue {
     const Atom* atom;
     double count;
+    /// GPU: the share of a lane's multiply-adds that wait a cycle because their three registers are not in different banks. As compilers
+    /// order them, a quarter (Jia et al. 2018, Dissecting the NVIDIA Volta GPU Architecture, §1 and §3.5: 15 % of the time).
+    double waits = 0.25;
   };
   std::vector<Issue> atoms;                                            ///< contraction atoms issued
   using Functions = std::vector<std::pair<std::string_view, double>>;  ///< vectors through "add", "exp", … (Profile::cycles)

@@ -109,6 +109,7 @@ struct TileParams {
   int part = -1;                  ///< TileVariant::part: the lanes
   int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
   Int sums_at = 0;                ///< ... from this element on
+  int64_t sums_apart = 1;         ///< ... from lane to lane, as many as the tile's variant has
   std::vector<Int> known = {};    ///< not negative wherever the tile is called
 };
 

@@ -100,7 +100,7 @@ struct For {
   Int begin, end;
   int64_t step;
   std::shared_ptr<Body> body;
-  bool rolled = false;  ///< not to be unrolled by the compiler
+  enum class Unroll : uint8_t { as_compiled, never, all } unroll = Unroll::as_compiled;  ///< a GPU's compiler is told
 };
 struct If {
   std::vector<Int> all_nonnegative;

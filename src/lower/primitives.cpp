@@ -61,7 +61,7 @@ Table make_table() {
   // a warp's fragments: which lane touches what is checked where such kernels are executed
   t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
       t["fragment_staged_tf32_a"] = t["fragment_staged_tf32_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =
-          t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = {};
+          t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = t["cp16_part"] = t["cp4"] = {};
   t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = t["bulk_copy"] = t["bulk_copy_all"] = {};
   for (const char* rank : {"2d", "3d", "4d"}) t["tensor_copy_" + std::string(rank)] = {};
   t["pixel_copy"] = {};

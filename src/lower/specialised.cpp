@@ -107,7 +107,7 @@ class SpecialisedLowering : StagedBlock {
             effect("wgmma_wait", {Int(1)});  // the products of the round before are done
             when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
           },
-          true);  // unrolled, sums would change registers between products
+          For::Unroll::never);  // unrolled, sums would change registers between products
       effect("wgmma_wait", {Int(0)});
       release(before + Int(rounds_ - 1));
       settle();

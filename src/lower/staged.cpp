@@ -11,7 +11,7 @@ namespace {
 
 class MultistageLowering : StagedBlock {
  public:
-  explicit MultistageLowering(NestContext& c) : StagedBlock(c), step_bytes_((block_rows_ + block_columns_) * kRowBytes) {}
+  explicit MultistageLowering(NestContext& c) : StagedBlock(c), step_bytes_(step_bytes_a() + step_bytes_b()) {}
 
   int run() {
     Proc p;
@@ -54,7 +54,7 @@ class MultistageLowering : StagedBlock {
         for (int64_t d = 0; d < s_.depth; ++d) {
           const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
           copy(of_a, at, to + Int(d * step_bytes_));
-          copy(of_b, at, to + Int(d * step_bytes_ + block_rows_ * kRowBytes));
+          copy(of_b, at, to + Int(d * step_bytes_ + step_bytes_a()));
         }
       });
       effect("cp_commit");
@@ -65,37 +65,44 @@ class MultistageLowering : StagedBlock {
     effect("block_sync");  // the sums take the stages' place
   }
 
-  /// Factors by way of registers: a step at a time, lanes 16 bytes of it. A step of lanes' products is 16 KiB of code for 64 sums a lane;
-  /// written out for all steps of a stage it leaves the instruction cache (1024³ in f32 on an H200: 109 µs, 61 as a loop). Where a
-  /// scheduler has two warps of a block, one fetches for both, and what is gained at the seams is more (4096³: 3.24 ms, 3.44 as a loop).
+  /// Factors by way of registers, a step at a time. A step of lanes' products, 16 KiB of code for 64 sums a lane, is a loop's body: written
+  /// out for all steps of a stage it would leave the instruction cache (1024³ in f32 on an H200: 109 µs, 61 as a loop).
   void multiply_fragments(const Int& from) {
-    constexpr int kFetchTogether = 8;
-    if (s_.unit != Staging::Unit::lane || s_.depth == 1 || s_.warps() >= kFetchTogether) {
+    if (!lanes() || s_.depth == 1) {
       for (int64_t d = 0; d < s_.depth; ++d) multiply_step(from + Int(d * step_bytes_));
       return;
     }
     const int step = b_.variable("step", 0, s_.depth - 1);
     loop(
-        step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, true);
+        step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, For::Unroll::never);
   }
 
-  void multiply_step(const Int& from) {
-    const bool lanes = s_.unit == Staging::Unit::lane;
-    const std::string load = std::string("fragment_staged_") + (lanes ? "f32_" : rounds() ? "tf32_" : "");
-    const std::string product = "mma_" + (rounds() ? "tf32" : factors(c_));
+  void multiply_step(const Int& from) { lanes() ? multiply_lanes(from) : multiply_warps(from); }
+
+  void fetch(const std::string& primitive, int64_t part, const Int& at) { effect(primitive, {Int(part), Address{ring_, at}}); }
+
+  void multiply_warps(const Int& from) {
+    const std::string load = std::string("fragment_staged_") + (rounds() ? "tf32_" : ""), product = "mma_" + (rounds() ? "tf32" : factors(c_));
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
-    for (int64_t piece = 0; piece < (lanes ? kPieces : 1); ++piece) {
-      const auto fetch = [&](const std::string& factor, int64_t part, const Int& at) {
-        std::vector<Arg> args{Int(part), Address{ring_, from + at}};
-        if (lanes) args.push_back(Int(piece));
-        effect(load + factor, std::move(args));
-      };
-      for (int64_t i = 0; i < row_tiles(); ++i) fetch("a", i, row + Int(i * 16 * kRowBytes));
-      for (int64_t j = 0; j < column_tiles(); ++j) {
-        fetch("b", row_tiles() + j, column + Int((block_rows_ + j * 32) * kRowBytes));
-        for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
-      }
+    for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + "a", i, from + row + Int(i * 16 * kRowBytes));
+    for (int64_t j = 0; j < column_tiles(); ++j) {
+      fetch(load + "b", row_tiles() + j, from + column + Int((block_rows_ + j * 32) * kRowBytes));
+      for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
     }
+  }
+
+  /// One k after the other.
+  void multiply_lanes(const Int& from) {
+    constexpr int64_t kElement = size_of(DType::f32);
+    const int k = b_.variable("k", 0, c_.plan.k_step - 1);
+    const Int rows = from + Int::var(k, k_bytes_a()) + row_warp_ * (row_tiles() * 16 * kElement),
+              columns = from + Int(step_bytes_a()) + Int::var(k, k_bytes_b()) + column_warp_ * (column_tiles() * 32 * kElement);
+    const auto one = [&] {
+      for (int64_t i = 0; i < row_tiles(); ++i) fetch("fragment_staged_f32_a", i, rows + Int(i * 16 * kElement));
+      for (int64_t j = 0; j < column_tiles(); ++j) fetch("fragment_staged_f32_b", row_tiles() + j, columns + Int(j * 32 * kElement));
+      effect("products_f32", {Int(row_tiles()), Int(column_tiles())});
+    };
+    loop(k, c_.plan.k_step, one, For::Unroll::all);
   }
 };
 

@@ -19,7 +19,7 @@ class StagedBlock {
   explicit StagedBlock(NestContext& c);
   ~StagedBlock() = default;
 
-  /// What one thread copies at every step: 16 bytes from `pointer` + the reduced axes' part, where all conditions hold.
+  /// What one thread copies of a row at every step, from `pointer` + the reduced axes' part on, where all conditions hold.
   struct Source {
     int pointer;
     Int to;                               ///< bytes from the factor's part of a stage
@@ -28,6 +28,9 @@ class StagedBlock {
     const rtile::Operand* operand;
     const Addressing* m;
     bool padded_k;  ///< k goes beyond its extent at the last step
+    Int first_k;    ///< of the step, where `pointer` is
+    /// Unit lane: so many single elements, `apart` of k from one to the next, whose rows are so many bytes. 0: 16 bytes.
+    int64_t elements = 0, apart = 0, pitch = 0;
   };
 
   NestContext& c_;
@@ -40,7 +43,6 @@ class StagedBlock {
   std::vector<Body*> bodies_;
   Int warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
   Int copier_, row_, piece_;  ///< which of the copying threads this is; the row and the 16 bytes of it that it copies first
-  Int swizzled_;              ///< unit lane: where in the row they go
   int ring_ = -1;
 
   const rtile::Operand& operand(int i) const { return c_.plan.operands[size_t(i)]; }
@@ -50,6 +52,12 @@ class StagedBlock {
   int64_t row_tiles() const { return s_.row_tiles(); }
   int64_t column_tiles() const { return c_.plan.column_tiles(); }
   bool group() const { return s_.unit == rtile::Staging::Unit::group; }
+  bool lanes() const { return s_.unit == rtile::Staging::Unit::lane; }
+  /// Bytes of a step's rows of a and b, and unit lane: of those of one k.
+  int64_t step_bytes_a() const { return rtile::Staging::pitch(block_rows_, s_.copies_a) * kRowBytes; }
+  int64_t step_bytes_b() const { return rtile::Staging::pitch(block_columns_, s_.copies_b) * kRowBytes; }
+  int64_t k_bytes_a() const { return step_bytes_a() / c_.plan.k_step; }
+  int64_t k_bytes_b() const { return step_bytes_b() / c_.plan.k_step; }
   bool integer() const;
   DType factor() const;  ///< of the columns
   bool packed() const { return operand(c_.plan.operand_b).placement == rtile::Placement::prepack; }
@@ -81,10 +89,10 @@ class StagedBlock {
     choose(std::move(conditions), inside, [] {});
   }
   template <class F>
-  void loop(int var, const Int& count, F&& inside, bool rolled = false) {
+  void loop(int var, const Int& count, F&& inside, For::Unroll unroll = For::Unroll::as_compiled) {
     auto inner = std::make_shared<Body>();
     body(*inner, inside);
-    put({For{var, Int(0), count, 1, std::move(inner), rolled}});
+    put({For{var, Int(0), count, 1, std::move(inner), unroll}});
   }
 
   void place(Int task);              ///< the block's place among all
@@ -120,9 +128,14 @@ class StagedBlock {
   std::vector<Int> point(const std::vector<int>& axes, const Int& x);
   int64_t points(const std::vector<int>& axes) const;
   Int lands(int64_t rows, int64_t pass) const;
-  std::vector<Source> gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
+  Source source(int operand, const std::vector<int>& axes, const Int& row, const Int& first_k, bool guarded);
+  std::vector<Source> gather(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
+  std::vector<Source> gather_elements(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
+  std::vector<Int> conditions(const Source& source, const std::vector<Int>& at);
   std::vector<Source> panel_pieces(const Addressing& m);
   bool reads_after() const;
+  void leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
+  void leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
   void leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
   void leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column, bool whole);
   TileParams parameters(const std::vector<Int>& at, const Int& n);

@@ -70,13 +70,9 @@ void StagedBlock::place_warp(const Int& warp) {
 /// stage (banks serve 128 bytes at a time).
 void StagedBlock::place_copier(const Int& copier) {
   copier_ = copier;
+  if (lanes()) return;  // each factor has another way
   if (!group()) {
     row_ = quotient("row", copier_, kPieces), piece_ = remainder("piece", copier_, kPieces);
-    if (s_.unit != Staging::Unit::lane) return;
-    const Int turn = remainder("turn", quotient("pair", copier_, 2 * kPieces), kPieces);
-    const int swizzled = b_.variable("swizzled", 0, kPieces - 1);
-    put({LetInt{LetInt::Op::exclusive_or, swizzled, piece_, turn}});
-    swizzled_ = Int::var(swizzled);
     return;
   }
   piece_ = remainder("piece", quotient("eight", copier_, 8), kPieces);
@@ -109,20 +105,11 @@ int64_t StagedBlock::points(const std::vector<int>& axes) const {
 
 /// Where a factor of `rows` rows takes what this thread copies in its `pass`, bytes from the start of the step:
 ///   warp:  rows of 64 bytes one after the other;
-///   lane:  the same, but the pieces of a row change places with its number: the swizzle of 64 bytes, with which eight rows' first pieces
-///   lie
-///          in different banks (PTX ISA, "Shared Memory Matrix Layout");
+///   lane:  what was packed, as it lies;
 ///   group: first all rows' first pieces, as wgmma takes them.
 Int StagedBlock::lands(int64_t rows, int64_t pass) const {
   const int64_t at_once = copiers_ / kPieces;
-  switch (s_.unit) {
-    case Staging::Unit::warp:
-      break;
-    case Staging::Unit::group:
-      return piece_ * (rows * kPiece) + row_ * kPiece + Int(pass * at_once * kPiece);
-    case Staging::Unit::lane:
-      return row_ * kRowBytes + swizzled_ * kPiece + Int(pass * at_once * kRowBytes);
-  }
+  if (group()) return piece_ * (rows * kPiece) + row_ * kPiece + Int(pass * at_once * kPiece);
   return copier_ * kPiece + Int(pass * at_once * kRowBytes);
 }
 
@@ -133,32 +120,66 @@ std::vector<StagedBlock::Source> StagedBlock::columns() {
   return s_.producers() > 0 ? std::vector<Source>{} : panel_pieces(addressing(c_.plan.operand_b));
 }
 
+/// A row, the x-th point of the axes, from an element of its step on: where it is, and the conditions of its elements.
+StagedBlock::Source StagedBlock::source(int operand_number, const std::vector<int>& axes, const Int& x, const Int& first_k,
+                                        bool guarded) {
+  const Operand& o = operand(operand_number);
+  const Addressing& m = addressing(operand_number);
+  const std::vector<Int> at = point(axes, x);
+  Source s{b_.pointer(m.buffer, c_.program[o.access.tensor].name), 0, {}, {}, &o, &m, k_extent() % c_.plan.k_step != 0, first_k};
+  Int offset = Int(m.constant) + first_k * m.value[size_t(c_.plan.k_axis)];
+  for (int a = 0; a < n_; ++a)
+    if (!c_.nest.axes[size_t(a)].reduced) offset = offset + at[size_t(a)] * m.value[size_t(a)];
+  if (const int64_t all = points(axes); b_.range(x).second >= all) s.always.push_back(Int(all - 1) - x);
+  if (guarded)
+    for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents())) {
+      Int coordinate(o.access.index[size_t(d)].constant);
+      for (const ir::Index::Term& term : o.access.index[size_t(d)].terms)
+        if (!c_.nest.axes[size_t(term.axis)].reduced) coordinate = coordinate + at[size_t(term.axis)] * term.coef;
+      s.in.push_back({value("at", coordinate), d});
+    }
+  put({LetPtr{s.pointer, offset}});
+  return s;
+}
+
 /// Rows as they lie in memory: four threads copy one's 64 bytes.
 std::vector<StagedBlock::Source> StagedBlock::gather(int operand_number, const std::vector<int>& axes, const Int& first, int64_t rows,
                                                      bool guarded) {
-  const Operand& o = operand(operand_number);
-  const Addressing& m = addressing(operand_number);
-  const ir::Tensor& t = c_.program[o.access.tensor];
-  const int64_t at_once = copiers_ / kPieces, all = points(axes), piece = kPiece / element_bytes(o);
-  const Int in_row = piece_ * piece, lands_first = lands(rows, 0);
-  const int64_t apart = group() ? at_once * kPiece : at_once * kRowBytes;
+  if (lanes()) return gather_elements(operand_number, axes, first, rows, guarded);
+  const int64_t at_once = copiers_ / kPieces, apart = group() ? at_once * kPiece : at_once * kRowBytes;
+  const Int lands_first = lands(rows, 0), first_k = piece_ * (kPiece / element_bytes(operand(operand_number)));
   std::vector<Source> sources;
   for (int64_t pass = 0; pass < rows / at_once; ++pass) {
-    const Int x = value("m", first + row_ + Int(pass * at_once));
-    const std::vector<Int> at = point(axes, x);
-    Source s{b_.pointer(m.buffer, t.name), lands_first + Int(pass * apart), {}, {}, &o, &m, k_extent() % c_.plan.k_step != 0};
-    Int offset = Int(m.constant) + in_row;
-    for (int a = 0; a < n_; ++a)
-      if (!c_.nest.axes[size_t(a)].reduced) offset = offset + at[size_t(a)] * m.value[size_t(a)];
-    if (b_.range(x).second >= all) s.always.push_back(Int(all - 1) - x);
-    if (guarded)
-      for (int d : rtile::guarded_dims(c_.program, o.access, c_.nest.full_extents())) {
-        Int coordinate(o.access.index[size_t(d)].constant);
-        for (const ir::Index::Term& term : o.access.index[size_t(d)].terms)
-          if (!c_.nest.axes[size_t(term.axis)].reduced) coordinate = coordinate + at[size_t(term.axis)] * term.coef;
-        s.in.push_back({value("at", coordinate), d});
-      }
-    put({LetPtr{s.pointer, offset}});
+    sources.push_back(source(operand_number, axes, value("m", first + row_ + Int(pass * at_once)), first_k, guarded));
+    sources.back().to = lands_first + Int(pass * apart);
+  }
+  return sources;
+}
+
+/// Of a step, a thread copies elements of the same rows: along k, of a warp's 4 rows, 8 neighbours at a time; along the rows, of a warp's 32,
+/// one k.
+std::vector<StagedBlock::Source> StagedBlock::gather_elements(int operand_number, const std::vector<int>& axes, const Int& first,
+                                                              int64_t rows, bool guarded) {
+  const bool a = operand_number == c_.plan.operand_a;
+  const bool along_k = (a ? s_.copies_a : s_.copies_b) == Staging::Copies::along_k;
+  const int64_t pitch = a ? k_bytes_a() : k_bytes_b(), warps = copiers_ / 32, step = c_.plan.k_step;
+  const Int lane = remainder("lane", copier_, 32), warp = quotient("warp", copier_, 32);
+  Int row, k;
+  int64_t rows_at_once, k_at_once;
+  if (along_k) {
+    rows_at_once = 4 * warps, k_at_once = 8;
+    row = warp * 4 + quotient("row", lane, 8), k = remainder("k", lane, 8);
+  } else {
+    const int64_t across = std::min(warps, rows / 32);  // warps
+    rows_at_once = 32 * across, k_at_once = warps / across;
+    row = remainder("side", warp, across) * 32 + lane, k = quotient("k", warp, across);
+  }
+  std::vector<Source> sources;
+  for (int64_t pass = 0; pass < rows / rows_at_once; ++pass) {
+    const Int in_block = row + Int(pass * rows_at_once);
+    Source s = source(operand_number, axes, value("m", first + in_block), k, guarded);
+    s.to = k * pitch + in_block * size_of(DType::f32);
+    s.elements = step / k_at_once, s.apart = k_at_once, s.pitch = pitch;
     sources.push_back(std::move(s));
   }
   return sources;
@@ -177,7 +198,7 @@ std::vector<StagedBlock::Source> StagedBlock::panel_pieces(const Addressing& m) 
   const Int offset = panel(m) + copier_ * piece, lands_first = lands(block_columns_, 0);
   std::vector<Source> sources;
   for (int64_t pass = 0; pass < block_columns_ * kPieces / copiers_; ++pass) {
-    Source s{b_.pointer(m.buffer, "packed"), lands_first + Int(pass * apart), {}, {}, &o, &m, false};
+    Source s{b_.pointer(m.buffer, "packed"), lands_first + Int(pass * apart), {}, {}, &o, &m, false, 0};
     put({LetPtr{s.pointer, offset + Int(pass * copiers_ * piece)}});
     sources.push_back(std::move(s));
   }
@@ -198,24 +219,46 @@ Int StagedBlock::along_k(const Addressing& m, const std::vector<Int>& at) const 
   return step;
 }
 
+/// Without which zeros are copied.
+std::vector<Int> StagedBlock::conditions(const Source& s, const std::vector<Int>& at) {
+  std::vector<Int> all = s.always;
+  for (const auto& [coordinate, d] : s.in) {
+    Int x = coordinate;
+    for (const ir::Index::Term& term : s.operand->access.index[size_t(d)].terms)
+      if (c_.nest.axes[size_t(term.axis)].reduced) x = x + at[size_t(term.axis)] * term.coef;
+    const Int last(c_.program[s.operand->access.tensor].shape[size_t(d)].value() - 1);
+    if (b_.range(x).first < 0) all.push_back(x);
+    if (b_.range(x).second > last.constant) all.push_back(last - x);
+  }
+  return all;
+}
+
 void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to) {
   if (sources.empty()) return;
-  const int64_t piece = kPiece / element_bytes(*sources[0].operand);
-  Int step = along_k(*sources[0].m, at);
+  const int64_t piece = kPiece / element_bytes(*sources[0].operand), along_k = sources[0].m->value[size_t(c_.plan.k_axis)];
+  Int step = this->along_k(*sources[0].m, at);
   if (sources.size() > 1) step = value("step_at", step);
+  const auto put_copy = [&](const char* primitive, std::vector<Arg> args, const std::vector<Int>& conditions) {
+    args.insert(args.end(), conditions.begin(), conditions.end());
+    effect(primitive, std::move(args));
+  };
   for (const Source& s : sources) {
-    std::vector<Arg> args{Address{ring_, to + s.to}, Address{s.pointer, step}};
-    for (const Int& condition : s.always) args.push_back(condition);
-    for (const auto& [coordinate, d] : s.in) {
-      Int x = coordinate;
-      for (const ir::Index::Term& term : s.operand->access.index[size_t(d)].terms)
-        if (c_.nest.axes[size_t(term.axis)].reduced) x = x + at[size_t(term.axis)] * term.coef;
-      const Int last(c_.program[s.operand->access.tensor].shape[size_t(d)].value() - 1);
-      if (b_.range(x).first < 0) args.push_back(x);
-      if (b_.range(x).second > last.constant) args.push_back(last - x);
+    std::vector<Int> inside = conditions(s, at);
+    const Int left = Int(k_extent()) - at[size_t(c_.plan.k_axis)] - s.first_k;  // elements
+    if (s.elements > 0) {
+      const int part = b_.variable("part", 0, s.elements - 1);
+      if (s.padded_k) inside.push_back(left - Int(1) - Int::var(part, s.apart));
+      loop(part, s.elements, [&] {
+        put_copy("cp4",
+                 {Address{ring_, to + s.to + Int::var(part, s.apart * s.pitch)}, Address{s.pointer, step + Int::var(part, s.apart * along_k)}},
+                 inside);
+      });
+    } else if (s.padded_k && k_extent() % piece != 0) {
+      put_copy("cp16_part", {Address{ring_, to + s.to}, Address{s.pointer, step}, left * element_bytes(*s.operand)}, inside);
+    } else {
+      if (s.padded_k) inside.push_back(left - Int(piece));
+      put_copy("cp16", {Address{ring_, to + s.to}, Address{s.pointer, step}}, inside);
     }
-    if (s.padded_k) args.push_back(Int(k_extent() - piece) - at[size_t(c_.plan.k_axis)] - piece_ * piece);
-    effect("cp16", std::move(args));
   }
 }
 
@@ -300,8 +343,58 @@ void StagedBlock::epilogue(int sums, int64_t together) {
     }
 }
 
-/// The sums of 16 rows. Those of a tile that is all inside leave some rows at a time: their loads are under way together.
+/// The sums of 16 rows, column by column where those rows' results are neighbours in memory.
 void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  const int64_t line = s_.line, at_once = Staging::kOfLine, all = points(s_.row_axes);
+  const auto rows = [&] { leave_rows(first, sums, first_tile, tiles, warp_column); };
+  if (line == 1) return rows();
+  std::vector<Int> neighbours;
+  if (b_.range(first).second > all - at_once) neighbours.push_back(Int(all - at_once) - first);
+  if (line % at_once != 0) neighbours.push_back(Int(line - at_once) - remainder("in_line", first, line));
+  const auto columns = [&] { leave_columns(first, sums, first_tile, tiles, warp_column); };
+  if (neighbours.empty()) return columns();
+  choose(neighbours, columns, rows);
+}
+
+/// Vectors along the last row axis: to what follows the reduction it is the one of the lanes.
+void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  constexpr int64_t kTogether = 4;  // whose loads are under way together
+  rtile::NestPlan across = c_.plan;
+  across.vec = s_.row_axes.back();
+  across.tile[size_t(across.vec)] = rtile::Blocking(extent(across.vec), across.lanes, across.lanes);
+  across.tile[size_t(c_.plan.vec)] = rtile::Blocking(extent(c_.plan.vec), 1, 1);
+  NestContext context{b_,   c_.program, c_.nest, across, c_.location, c_.addressing, c_.origin, c_.accumulator, c_.prefix,
+                      c_.workers, c_.contraction};
+  TileVariant half;
+  half.size.assign(size_t(n_), 1), half.tail = Staging::kOfLine;
+  const std::vector<Int> at = point(s_.row_axes, within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));
+  const int64_t columns = extent(c_.plan.vec);
+  const int column = b_.variable("column", 0, 32 * tiles / kTogether - 1);
+  const auto leave_one = [&](const Int& in_tiles) {
+    const Int n = warp_column + Int(first_tile * 32) + in_tiles;
+    const auto inside = [&] {
+      TileParams params = parameters(at, b_.range(n).second >= columns ? within("n", n, columns) : value("n", n));
+      const Int tile = quotient("tile", in_tiles, 32);
+      params.sums = sums, params.sums_apart = rtile::kFragmentRow;
+      params.sums_at = tile * (rtile::kFragmentTile - 32) + in_tiles;
+      Body body = lower_epilogue(context, params, half);
+      bodies_.back()->insert(bodies_.back()->end(), body.begin(), body.end());
+    };
+    if (b_.range(n).second >= columns)
+      when({Int(columns - 1) - n}, inside);
+    else
+      inside();
+  };
+  loop(
+      column, 32 * tiles / kTogether,
+      [&] {
+        for (int64_t i = 0; i < kTogether; ++i) leave_one(Int::var(column, kTogether) + Int(i));
+      },
+      For::Unroll::never);
+}
+
+/// Those of a tile that is all inside leave some rows at a time: their loads are under way together.
+void StagedBlock::leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
   const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
   const Int last = first + Int(15), end = warp_column + Int((first_tile + tiles) * 32);
   std::vector<Int> inside;
@@ -317,7 +410,7 @@ void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t 
     });
     constexpr int kAhead = 24;  // the few warps of such a block have registers for that
     *inner = loads_first(b_.program, std::move(*inner), kAhead);
-    put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), true}});
+    put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), For::Unroll::never}});
   };
   const auto part = [&] {
     const int row = b_.variable("row", 0, 15);

@@ -45,7 +45,11 @@ void Tile::load_sums() {
   const bool integer = integer_sum(c_.nest.inner[0]);
   for (const Point& p : points_) {
     const int r = b_.reg("acc", integer);
-    put({Op{integer ? "vi_load_s32" : "vf_load_f32", r, false, {Address{params_.sums, params_.sums_at + Int(p.number * W_)}}}});
+    const Address at{params_.sums, params_.sums_at + Int(p.number * W_)};
+    if (params_.sums_apart == 1)
+      put({Op{integer ? "vi_load_s32" : "vf_load_f32", r, false, {at}}});
+    else
+      put({Op{integer ? "vi_gather_s32_n" : "vf_gather_f32_n", r, false, {at, Int(params_.sums_apart), Int(p.lanes)}}});
     accumulators_[{0, p.number, 0}] = r;
   }
 }

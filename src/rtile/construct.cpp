@@ -18,6 +18,7 @@
 #include "rtile/rows_apart.h"
 #include "rtile/rprogram.h"
 #include "rtile/split.h"
+#include "rtile/stageable.h"
 #include "rtile/widen.h"
 
 namespace rgen::rtile {
@@ -270,7 +271,7 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
   if (!gpu || profile.has("cp.async"))
-    if (auto copies = relayout(program, form.nests, gpu)) add(form = std::move(*copies));
+    if (auto copies = gpu ? stageable(program, form.nests) : relayout(program, form.nests)) add(form = std::move(*copies));
   if (!gpu) {
     const ir::TensorProgram& given = form.program ? *form.program : program;
     if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);

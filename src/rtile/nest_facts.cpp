@@ -119,9 +119,9 @@ NestFacts::OperandFacts facts_of(const ir::TensorProgram& program, const Nest& n
   NestFacts::OperandFacts f;
   f.tensor = tensor;
   f.element_bytes = size_of(t.dtype);
-  f.shape = const_sizes(t.shape);
+  f.shape = const_sizes(t.shape), f.strides = const_sizes(t.strides);
   f.affine = is_affine(index);
-  Linear l = linearise(index, const_sizes(t.strides), int(nest.axes.size()));
+  Linear l = linearise(index, f.strides, int(nest.axes.size()));
   f.coef = std::move(l.coef), f.constant = l.constant;
   for (const ir::Index& i : index) {
     std::vector<int64_t> c(nest.axes.size(), 0);
@@ -257,7 +257,7 @@ BlockMemory block_memory(const NestPlan& plan) {
   const Staging& s = *plan.staging;
   constexpr int64_t kRows = kFragmentTile * 4;
   BlockMemory m;
-  m.stage = s.depth * (s.block_rows() + plan.block_columns()) * kStepBytes;
+  m.stage = s.depth * (Staging::pitch(s.block_rows(), s.copies_a) + Staging::pitch(plan.block_columns(), s.copies_b)) * kStepBytes;
   m.barriers = s.stages * m.stage;
   if (s.producers() == 0) {
     m.bytes = std::max(m.barriers, s.warps() * plan.column_tiles() * kRows);

@@ -26,7 +26,7 @@ struct NestFacts {
       int64_t coef;  ///< |dim_coef|, not 0
     };
     std::vector<Walk> walks;  ///< dim_coef without its zeros, last dimension first
-    std::vector<int64_t> shape;
+    std::vector<int64_t> shape, strides;  ///< the tensor's
     std::vector<int> guards;      ///< dimensions that can leave the tensor
     std::vector<double> outside;  ///< ... and of each the share of the indices reached that do
     bool is_store = false;

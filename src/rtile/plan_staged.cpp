@@ -18,7 +18,7 @@ bool guards_use(const NestFacts::OperandFacts& o, int axis) {
   return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(axis)] != 0; });
 }
 
-/// Rows along k are neighbours in memory, whole pieces of 16 bytes at multiples of 16.
+/// Rows along k are neighbours in memory and begin at multiples of 16 bytes, in pieces of which they are copied.
 bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFacts::OperandFacts& o, const Operand& operand, int k) {
   if (operand.placement != Placement::direct || operand.transposed || !o.affine || o.coef[size_t(k)] != 1 || guards_use(o, k)) return false;
   if (!o.guards.empty() && operand.access.out_of_bounds != 0.0) return false;
@@ -26,7 +26,47 @@ bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFac
   const Linear l = linearise(operand.access.index, const_sizes(program[o.tensor].strides), int(nest.axes.size()));
   for (size_t a = 0; a < nest.axes.size(); ++a)
     if (int(a) != k && !pieces(o.coef[a])) return false;
-  return pieces(l.constant) && pieces(nest.axes[size_t(k)].extent);
+  return pieces(l.constant);
+}
+
+/// How a lane's factor is copied, if it can be: neighbours along k or along the rows, the last axis fastest, lie side by side, or every other
+/// one does.
+std::optional<Staging::Copies> element_copies(const NestFacts::OperandFacts& o, const Operand& operand, int row_axis, int k) {
+  if (operand.placement == Placement::prepack) return Staging::Copies::pieces;
+  if (operand.placement != Placement::direct || operand.transposed || !o.affine || o.coef[size_t(k)] == 0 || guards_use(o, k)) return {};
+  if (!o.guards.empty() && operand.access.out_of_bounds != 0.0) return {};
+  if (o.coef[size_t(k)] == 1) return Staging::Copies::along_k;
+  const int64_t apart = o.coef[size_t(row_axis)];
+  return apart == 1 || apart == 2 ? std::optional(Staging::Copies::along_rows) : std::nullopt;
+}
+
+/// The output axes of a alone, those of more than one place.
+std::vector<int> row_axes(const Nest& nest, const NestFacts& facts, const NestPlan& form) {
+  std::vector<int> axes;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (!nest.axes[a].reduced && int(a) != form.vec && facts.operands[size_t(form.operand_b)].coef[a] == 0 && nest.axes[a].extent > 1)
+      axes.push_back(int(a));
+  return axes;
+}
+
+/// Staging::line.
+int64_t rows_in_line(const Nest& nest, const NestFacts& facts, int vec, const std::vector<int>& row_axes) {
+  const size_t last = size_t(row_axes.back());
+  std::vector<const NestFacts::OperandFacts*> outer;  // all that has to do with results
+  for (size_t i = 0; i < facts.operands.size(); ++i)
+    if (const auto& o = facts.operands[i]; o.is_store || !o.inner) outer.push_back(&o);
+  const auto along = [&](const NestFacts::OperandFacts* o) {
+    const bool beside = o->is_store ? o->coef[last] == 1 && std::abs(o->coef[size_t(vec)]) > 1 : o->coef[last] == 0 || o->coef[last] == 1;
+    return beside && o->affine && o->guards.empty();
+  };
+  if (!std::all_of(outer.begin(), outer.end(), along)) return 1;
+  int64_t rows = 1;
+  for (size_t i = row_axes.size(); i-- > 0;) {
+    const size_t a = size_t(row_axes[i]);
+    if (!std::all_of(outer.begin(), outer.end(), [&](const auto* o) { return o->coef[a] == o->coef[last] * rows; })) break;
+    rows *= nest.axes[a].extent;
+  }
+  return rows < Staging::kOfLine ? 1 : rows;
 }
 
 /// An extent in blocks of `hi` units, a multiple of `times`, the last of them partly filled or empty.
@@ -48,13 +88,15 @@ class BlockPlanner {
       : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent), steps_(form.k_steps(nest)) {
     plan_.form = AtomForm::staged, plan_.guarded = false, plan_.loops.clear(), plan_.staging = tried_;
     block_.unit = unit_of(find_atom_row(form.atom->name)->form);
-    for (size_t a = 0; a < nest.axes.size(); ++a) {
-      if (nest.axes[a].reduced || int(a) == form.vec || nest.axes[a].extent == 1) continue;
-      const bool batch = facts.operands[size_t(form.operand_b)].coef[a] != 0;
-      (batch ? block_.batch_axes : block_.row_axes).push_back(int(a));
-      if (!batch) rows_ *= nest.axes[a].extent;
-    }
+    block_.row_axes = row_axes(nest, facts, form);
+    for (int a : block_.row_axes) rows_ *= nest.axes[size_t(a)].extent;
+    for (size_t a = 0; a < nest.axes.size(); ++a)
+      if (!nest.axes[a].reduced && int(a) != form.vec && nest.axes[a].extent > 1 && facts.operands[size_t(form.operand_b)].coef[a] != 0)
+        block_.batch_axes.push_back(int(a));
+    block_.line = rows_in_line(nest, facts, form.vec, block_.row_axes);
     block_.tensor_copies = in_boxes();
+    if (block_.unit == Staging::Unit::lane)
+      block_.copies_a = copies(form.operand_a, block_.row_axes.back()), block_.copies_b = copies(form.operand_b, form.vec);
   }
 
   std::vector<NestPlan> run() {
@@ -84,6 +126,24 @@ class BlockPlanner {
 
   bool group() const { return block_.unit == Staging::Unit::group; }
 
+  Staging::Copies copies(int operand, int row_axis) const {
+    return *element_copies(facts_.operands[size_t(operand)], plan_.operands[size_t(operand)], row_axis, plan_.k_axis);
+  }
+  /// Does every thread copy as much of so many rows as the others?
+  bool shared_out(int64_t rows, Staging::Copies copies) const {
+    constexpr int64_t kStep = kStepBytes / 4;  // of k
+    const int64_t warps = block_.warps(), groups = rows / 32;
+    switch (copies) {
+      case Staging::Copies::pieces:
+        return rows * kStepBytes / kPiece % (32 * warps) == 0;
+      case Staging::Copies::along_k:
+        return rows % (4 * warps) == 0;
+      case Staging::Copies::along_rows:
+        return rows % 32 == 0 && (groups % warps == 0 || (warps % groups == 0 && kStep % (warps / groups) == 0));
+    }
+    return false;
+  }
+
   bool in_boxes() const {
     const auto box = [&](int i, const std::vector<int>& rows) {
       const auto& o = facts_.operands[size_t(i)];
@@ -101,8 +161,9 @@ class BlockPlanner {
       if ((row_tiles * block_.cluster - 1) * 16 * block_.warp_rows >= rows_ && row_tiles * block_.cluster > 1) break;
       for (int64_t column_tiles = 1; row_tiles * column_tiles <= kMostSums; ++column_tiles) {
         if (column_tiles > 1 && (column_tiles - 1) * 32 * block_.warp_columns >= columns_) break;
-        // every thread copies as many pieces
-        if (!group() && (2 * row_tiles % block_.warp_columns || 4 * column_tiles % block_.warp_rows)) continue;
+        if (!group() && !(shared_out(16 * row_tiles * block_.warp_rows, block_.copies_a) &&
+                          shared_out(32 * column_tiles * block_.warp_columns, block_.copies_b)))
+          continue;
         block_.rows = whole_blocks(rows_, 16, row_tiles * block_.warp_rows, block_.cluster);
         plan_.tile[size_t(plan_.vec)] = whole_blocks(columns_, 32, column_tiles * block_.warp_columns);
         stages();
@@ -122,7 +183,8 @@ class BlockPlanner {
         block_.stages = stages, block_.depth = depth;
         // a box has rows of 128 bytes, at most 256 of them
         if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;
-        const int64_t bytes = stages * depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
+        const int64_t bytes = stages * depth * kStepBytes *
+                              (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
         if (bytes <= c_.profile.gpu.smem_per_block && steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth)
           consider();
       }
@@ -163,16 +225,17 @@ class BlockPlanner {
 
 bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& c) {
   if (!c.profile.has("cp.async")) return false;
-  const auto piecewise = [&](int i) {
-    return in_pieces(nest, c.program, facts.operands[size_t(i)], form.operands[size_t(i)], form.k_axis);
+  const std::vector<int> rows = row_axes(nest, facts, form);
+  if (rows.empty()) return false;
+  const bool lanes = form.form == AtomForm::vector;
+  const auto copied = [&](int i, int row_axis) {
+    const NestFacts::OperandFacts& o = facts.operands[size_t(i)];
+    const Operand& operand = form.operands[size_t(i)];
+    return lanes ? element_copies(o, operand, row_axis, form.k_axis).has_value() : in_pieces(nest, c.program, o, operand, form.k_axis);
   };
   const bool packed = form.operands[size_t(form.operand_b)].placement == Placement::prepack;
-  if (!piecewise(form.operand_a) || !(packed || (piecewise(form.operand_b) && facts.operands[size_t(form.operand_b)].guards.empty())))
-    return false;
-  bool rows = false;
-  for (size_t a = 0; a < nest.axes.size(); ++a)
-    rows |= !nest.axes[a].reduced && int(a) != form.vec && facts.operands[size_t(form.operand_b)].coef[a] == 0 && nest.axes[a].extent > 1;
-  return rows;
+  return copied(form.operand_a, rows.back()) &&
+         (packed || (copied(form.operand_b, form.vec) && facts.operands[size_t(form.operand_b)].guards.empty()));
 }
 
 std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFacts& o, const std::vector<int>& row_axes, int k_axis) {
@@ -197,9 +260,7 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFa
 std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
                                   const std::vector<int>& row_axes, int k_axis) {
   if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds != 0.0 || o.coef[size_t(k_axis)] != 1) return std::nullopt;
-  // images, height, width, channels
-  const int64_t strides[] = {o.shape[1] * o.shape[2] * o.shape[3], o.shape[2] * o.shape[3], o.shape[3], 1};
-  PixelBox b;
+  PixelBox b;  // of images, height, width, channels
   std::vector<int> places;  // outermost first
   for (int d = 0; d < 4; ++d) {
     const ir::Index& index = operand.access.index[size_t(d)];
@@ -207,7 +268,7 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
     for (size_t a = 0; a < nest.axes.size(); ++a) {
       const int64_t coef = o.dim_coef[size_t(d)][a];
       if (coef == 0 || nest.axes[a].extent == 1) continue;
-      if (o.coef[a] != coef * strides[d]) return std::nullopt;  // along another dimension too, or strides with gaps
+      if (o.coef[a] != coef * o.strides[size_t(d)]) return std::nullopt;  // along another dimension too
       if (d == 3) {
         if (int(a) != k_axis) return std::nullopt;
       } else if (nest.axes[a].reduced) {
@@ -230,8 +291,9 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
       return std::nullopt;
     }
   }
-  if (places != row_axes || o.shape[3] * o.element_bytes % kPiece) return std::nullopt;
-  for (int d = 3; d >= 0; --d) b.extents.push_back(o.shape[size_t(d)]), b.strides.push_back(strides[d]);
+  const auto apart = [&](int64_t stride) { return stride > 0 && stride * o.element_bytes % kPiece == 0; };
+  if (places != row_axes || o.strides[3] != 1 || !std::all_of(o.strides.begin(), o.strides.end() - 1, apart)) return std::nullopt;
+  b.extents.assign(o.shape.rbegin(), o.shape.rend()), b.strides.assign(o.strides.rbegin(), o.strides.rend());
   return b;
 }
 

@@ -252,8 +252,15 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
       if (group && std::any_of(forms.begin(), forms.end(), [&](const NestPlan& f) { return f.atom->name == atom.name; })) continue;
       const bool offset = row->offset_a && ta == DType::s8;
       if (atom.a != ta && !offset) continue;
+      // lanes take k one by one, wherever it lies: the longest
+      const bool lanes = by_tiles && row->form == AtomForm::vector;
+      std::vector<int> steps;
       for (int k = 0; k < n_; ++k) {
-        if (!reduced(k) || fa.coef[size_t(k)] != 1 || fb.coef[size_t(k)] == 0 || extent(k) < atom.k / 2) continue;
+        const bool walks = lanes ? fa.coef[size_t(k)] != 0 : fa.coef[size_t(k)] == 1;
+        if (reduced(k) && walks && fb.coef[size_t(k)] != 0 && extent(k) >= (lanes ? kStepBytes / 8 : atom.k / 2)) steps.push_back(k);
+      }
+      if (lanes) std::stable_sort(steps.begin(), steps.end(), [&](int x, int y) { return extent(x) > extent(y); });
+      for (int k : steps) {
         const bool repacked = !packed && can_repack(size_t(ib), p.vec, k);
         if (!packed && !repacked && !gpu()) continue;
         NestPlan g = p;

@@ -63,26 +63,6 @@ int independent_dimension(const ir::TensorProgram& program, const Nest& nest, co
   return reduced && unreduced ? dimension : -1;
 }
 
-/// The dimension along which the longest reduced axis of both factors walks, if it is not the last; −1: rows along the reduction can be
-/// staged as they lie, or in no way.
-int across_reduction(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
-  const auto dimension_of = [&](int axis) {
-    int dimension = -1;
-    for (size_t d = 0; d < a.index.size(); ++d)
-      if (a.index[d].uses(axis)) dimension = dimension < 0 && single_axis(a.index[d]) == axis ? int(d) : int(a.index.size());
-    return dimension < int(a.index.size()) ? dimension : -1;
-  };
-  int longest = -1;
-  for (size_t k = 0; k < nest.axes.size(); ++k) {
-    const bool shared = uses(other, int(k));
-    if (!nest.axes[k].reduced || !shared || dimension_of(int(k)) < 0) continue;
-    if (longest < 0 || nest.axes[k].extent > nest.axes[size_t(longest)].extent) longest = int(k);
-  }
-  if (longest < 0 || nest.axes[size_t(longest)].extent < kWorthwhile || program[a.tensor].strides.back().value() != 1) return -1;
-  const int d = dimension_of(longest);
-  return d + 1 < int(a.index.size()) ? d : -1;
-}
-
 ir::Tensor copied(const ir::Tensor& t, size_t dimension, DType dtype, std::string name) {
   ir::Tensor c{std::move(name), t.shape, dtype, ir::TensorKind::intermediate, {}, false};
   std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
@@ -136,7 +116,7 @@ void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dty
   nests.insert(nests.begin() + std::ptrdiff_t(at), copy(program, a.tensor, moved, dimension, nests[reader]));
 }
 
-std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool staged) {
+std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
   auto extended = std::make_shared<ir::TensorProgram>(program);
   std::vector<Nest> all = nests;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -145,12 +125,11 @@ std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::v
     const ir::Access x = *product->x, y = *product->y;
     for (const auto& [a, other] : {std::pair{x, y}, std::pair{y, x}}) {
       if (program[a.tensor].constant) continue;  // packed before the first call
-      int dimension = staged ? across_reduction(program, all[i], a, other) : strided_dimension(program, all[i], a);
-      if (!staged && dimension < 0) dimension = independent_dimension(program, all[i], a, other);
+      int dimension = strided_dimension(program, all[i], a);
+      if (dimension < 0) dimension = independent_dimension(program, all[i], a, other);
       if (dimension < 0) continue;
       copy_before(i++, a, size_t(dimension), program[a.tensor].dtype, *extended, all);
-      all[i].stage = staged;
-      if (!staged) break;  // the product's other operand has another axis
+      break;  // the product's other operand has another axis
     }
   }
   if (extended->tensors.size() == program.tensors.size()) return {};

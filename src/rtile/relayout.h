@@ -1,7 +1,6 @@
-// Operands that lie the wrong way round for how a product reads them. On a CPU, along the reduction (Q·Kᵀ): vectors would be gathered or
-// transposed again for every tile. On a GPU, across it (images with the channels outermost, P·V): rows could not be staged 16 bytes at a
-// time. A copy of the tensor with the other axis innermost, made once before the nest, is a nest of its own; the model says which way is
-// faster.
+// Operands that lie along the reduction (Q·Kᵀ): vectors would be gathered or transposed again for every tile. A copy of the tensor with the
+// other axis innermost, made once before the nest, is a nest of its own; the model says which way is faster. For a CPU: stageable.h is
+// what a GPU wants.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,9 +9,9 @@
 
 namespace rgen::rtile {
 
-/// The nests with those that copy (Nest::copies), each behind what it reads; `staged`: for a GPU that stages. Nothing if no product gains.
+/// The nests with those that copy (Nest::copies), each behind what it reads. Nothing if no product gains.
 /// Pre: `nests` are those of the program, all or none of them copying.
-std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests, bool staged = false);
+std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests);
 
 /// nests[reader], and before it a nest that copies what it reads through `a` into a tensor of this type, the dimension innermost.
 /// Pre: a.index is not empty; the type holds the tensor's values.

@@ -123,17 +123,26 @@ struct Staging {
   /// Who multiplies: a warp's tensor core, from registers (mma.sync); four warps', 64 rows straight from shared memory (wgmma; one column
   /// of warps); every lane for itself, 4 × 4 of a tile of 16 × 32 sums.
   enum class Unit : uint8_t { warp, group, lane } unit = Unit::warp;
+  /// How threads copy a factor: 16 bytes of a row at a time; of unit lane, whose stages have all rows of one k after the other, what was
+  /// packed so, or 4 bytes at a time, of 4 rows 8 neighbours along k, or of one k 32 neighbouring rows.
+  enum class Copies : uint8_t { pieces, along_k, along_rows } copies_a = Copies::pieces, copies_b = Copies::pieces;
   int64_t raster = 1;  ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
   /// Of unit group: neighbouring row blocks that run at once and bring a packed factor for each other (a thread block cluster); divides
   /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
   int cluster = 1;
   int64_t grid = 0;
+  /// Results that lie along the rows, not along the columns (planes of an image): so many rows, points of the last row axes, are neighbours
+  /// in all that is stored, and neighbours or the same in what the epilogue reads. 1: the columns are, or nothing is.
+  int64_t line = 1;
+  static constexpr int64_t kOfLine = 16;  ///< ... of which so many leave at a time, one column after the other
   bool tensor_copies = false;  ///< of unit group: the copy unit brings boxes of what is not packed (tensor_box), a thread asks for them
   int warps() const { return warp_rows * warp_columns; }  ///< that multiply
   /// Warps that only copy. Their like have registers to spare, but sums of 128 columns and more leave none for addresses.
   int producers() const { return unit == Unit::group ? 4 : 0; }
   int threads() const { return 32 * (warps() + producers()); }
   int64_t block_rows() const { return rows.hi * rows.unit; }
+  /// Of so many rows of a factor: those that a step takes the place of. Four more put 8 neighbours along k of 4 rows in different banks.
+  static int64_t pitch(int64_t rows, Copies copies) { return rows + (copies == Copies::along_k ? 4 : 0); }
   int64_t row_tiles() const { return rows.hi / warp_rows; }  ///< of 16 rows, a warp's
   /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
   int ahead() const { return stages - (unit == Unit::group ? 2 : 1); }

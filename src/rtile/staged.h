@@ -7,7 +7,8 @@
 
 namespace rgen::rtile {
 
-/// Can the factors of a plan of form `staged` (its atom, k and operands are chosen) be copied 16 bytes at a time?
+/// Can the factors of a plan of form `staged` (its atom, k and operands are chosen) be copied as its unit wants them? 16 bytes of k at a
+/// time; for lanes, neighbours along k or along the rows, 4 bytes each.
 bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context);
 
 /// A factor as a GPU's copy unit sees it (TMA): k, contiguous; the points of the row axes, equally far apart, as one dimension; then every

@@ -31,11 +31,25 @@ struct Shape {
   double warps, copying;                                            ///< that multiply; that copy: others or the same
   double all;                                                       ///< of the block
   double row_tiles, column_tiles;                                   ///< of 16 rows and 32 columns, a multiplying warp's
-  double copies_a, copies_b;                                        ///< a copying thread's, a step; a bulk copy is nobody's
+  struct Copied {
+    double copies = 0, rows = 0;  ///< a copying thread's, a step; rows that they are of, each with a pointer
+  } a, b;                         ///< a bulk copy is nobody's
   double used_rows;                                                 ///< share of the rows that are in the matrix
+  double in_line;                                                   ///< share of the results that leave column by column (rows_in_line)
   bool packed;                                                      ///< the columns' factor
   double vectors() const { return 16 * row_tiles * column_tiles; }  ///< of results, a multiplying warp's
 };
+Shape::Copied copied(Staging::Copies how, double rows, double threads) {
+  switch (how) {
+    case Staging::Copies::pieces:
+      return {rows * 4 / threads, rows * 4 / threads};
+    case Staging::Copies::along_k:  // twice 8 of a row's 16
+      return {rows * 16 / threads, rows * 8 / threads};
+    case Staging::Copies::along_rows:
+      return {rows * 16 / threads, std::max(1.0, rows / threads)};
+  }
+  return {};
+}
 Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
   Shape b{};
@@ -43,8 +57,10 @@ Shape shape_of(const Nest& nest, const NestPlan& plan) {
   b.warps = s.warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
   b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
   b.packed = plan.operands[size_t(plan.operand_b)].placement == Placement::prepack;
-  b.copies_a = s.tensor_copies ? 0 : double(b.rows) * 4 / (32 * b.copying);
-  b.copies_b = s.tensor_copies || (s.producers() && b.packed) ? 0 : double(b.columns) * 4 / (32 * b.copying);
+  if (!s.tensor_copies) b.a = copied(s.copies_a, double(b.rows), 32 * b.copying);
+  if (!s.tensor_copies && !(s.producers() && b.packed)) b.b = copied(s.copies_b, double(b.columns), 32 * b.copying);
+  const double across = s.line % Staging::kOfLine == 0 ? 0 : double(Staging::kOfLine - 1) / double(s.line);
+  b.in_line = s.line == 1 ? 0 : 1 - across;  // rows across the end of a line leave one by one
   b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
   return b;
 }
@@ -63,9 +79,19 @@ Step step_of(Staging::Unit unit, const Shape& b) {
     case Staging::Unit::group:  // 64 rows meet all columns at once, for four warps
       return {b.row_tiles * (64 + double(b.columns)) / 2 / 4, 2 * b.row_tiles + 4, 0};
     case Staging::Unit::lane:  // lanes that read the same 16 bytes share one wavefront of every two
-      return {2 * 16 * both, 256 * products + 16 * both, 16 * (both + 2)};
+      return {2 * 16 * both, 256 * products + 16 * both, 2 * both};
   }
   return {};
+}
+
+/// The share of a lane's multiply-adds that wait a cycle for a bank of registers. Where a scheduler has lanes for one a cycle, each bank
+/// delivers one operand in it, so that two of three must be different banks' and the third be kept from the instruction before: the products
+/// of a tile are ordered for that (products_f32), and counted in the SASS of 1 to 9 tiles, 0.36 to 0.09 are not as they should be. (Products
+/// of 4096³ as ordered before, 0.45 of which were not, kept an H200's lanes busy for 0.64 of the time; 0.637 follows.) Fewer lanes take two
+/// cycles.
+double bank_waits(const hw::Atom& atom, const hw::Profile& profile, double tiles) {
+  const double a_cycle = atom.per_ns * atom.m * atom.n * atom.k / 32 / (profile.gpu.schedulers * profile.ghz);
+  return a_cycle > 0.75 ? 0.36 / std::pow(tiles, 0.6) : 0;
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -75,7 +101,7 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const double pointers = b.copies_a * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.copies_b),
+  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows),
                sums = b.vectors() + step_of(s.unit, b).registers;
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
@@ -91,15 +117,19 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
     if (!facts.operands[i].inner) outer_loads += vectors;
   hw::Workload& w = g.task;
   w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps * multiply}};
+  if (s.unit == Staging::Unit::lane) w.atoms[0].waits = bank_waits(*plan.atom, profile, b.row_tiles * b.column_tiles);
   double epilogue_instructions = 6;
   for (const NestFacts::Function& f : facts.outer_functions)
     w.functions.push_back({f.name, f.times * vectors * multiply}), epilogue_instructions += f.instructions;
   constexpr double kWavefront = 128;
-  w.loads = (step.wavefronts * steps + vectors + outer_loads) * multiply;
+  // a column's 16 rows, half a vector, lie in four banks
+  const double of_sums = 1 + 7 * b.in_line, halves = 1 + b.in_line;
+  w.loads = (step.wavefronts * steps + of_sums * vectors + outer_loads) * multiply;
   w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.all * steps + 2 * vectors * multiply;
-  const double copying = b.copies_a * (2 + 3 * guards) + b.copies_b * (b.packed ? 2 : 3), decoding = 6 + 10 * double(s.row_axes.size() - 1);
+  const double copying = b.a.copies * 2 + b.a.rows * 3 * guards + b.b.copies * 2 + (b.packed ? 0 : b.b.rows),
+               decoding = 6 + 10 * double(s.row_axes.size() - 1);
   // a round's barriers and addresses: those who multiply and those who copy have their own
-  const double round = 14.0 / s.depth, epilogue = epilogue_instructions * vectors + outer_loads + 16 * b.row_tiles * decoding;
+  const double round = 14.0 / s.depth, epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * decoding;
   w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
   w.levels.resize(1);
   w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};
@@ -120,15 +150,21 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
 /// takes L2 twice as long as a whole one (H200: planes of 64 and 256 channels, 500 and 1650 µs).
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const double rows = double(b.rows) * b.used_rows;
-  g.block_read_bytes = double(b.steps * kStepBytes) * (rows + double(b.columns) / plan.staging->cluster);
+  const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
+    return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
+  };
+  const Staging& s = *plan.staging;
+  g.block_read_bytes = double(b.steps * kStepBytes) * (rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
+                                                       double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
     if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;
     const auto& axes = plan.staging->row_axes;
     const bool by_row = std::any_of(axes.begin(), axes.end(), [&](int x) { return o.coef[size_t(x)] != 0; });
     const double elements = (by_row ? rows : 1) * (o.coef[size_t(plan.vec)] != 0 ? double(b.columns) : 1);
-    const bool apart = o.is_store && std::abs(o.coef[size_t(plan.vec)]) > 1;
-    (o.is_store ? g.block_write_bytes : g.block_read_bytes) += elements * (apart ? 2 * profile.levels[1].line_bytes : o.element_bytes);
+    const double apart = o.is_store && std::abs(o.coef[size_t(plan.vec)]) > 1 ? 1 - b.in_line : 0;
+    (o.is_store ? g.block_write_bytes : g.block_read_bytes) +=
+        elements * (apart * 2 * profile.levels[1].line_bytes + (1 - apart) * o.element_bytes);
   }
 }
 

@@ -156,6 +156,31 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   check(batch);
 }
 
+TEST_CASE("products of single lanes, in the shim: factors of any length and alignment, along k or across it") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  for (const auto& [n, k] : {std::pair{40, 70}, {33, 21}})
+    spec("{\"name\": \"mm_odd_" + std::to_string(k) + "\", \"op\": \"matmul\", \"params\": {\"m\": 67, \"n\": " + std::to_string(n) +
+         ", \"k\": " + std::to_string(k) + "}, \"epilogue\": [\"bias\"]}");
+  spec(R"({"name": "ta", "op": "matmul", "params": {"m": 133, "n": 40, "k": 45, "transpose_a": true}})");
+  spec(R"json({"name": "values", "inputs": {"P": {"shape": [3, 37, 61]}, "V": {"shape": [3, 61, 50]}},
+       "compute": ["O[b:3,i:37,d:50] = sum(j:61 | P[b,i,j] * V[b,j,d])"]})json");
+  spec(R"json({"name": "both", "inputs": {"A": {"shape": [50, 33]}, "B": {"shape": [50, 29]}},
+       "compute": ["C[i:33,j:29] = sum(k:50 | A[k,i] * B[k,j])"]})json");
+  for (const auto& [stride, pad] : {std::pair{1, 1}, {2, 0}})
+    spec("{\"name\": \"planes_" + std::to_string(stride) +
+         R"(", "op": "conv2d", "params": {"n": 2, "h": 9, "w": 11, "ci": 19, "co": 37, "r": 3, "s": 2, "layout": "NCHW", "stride": )" +
+         std::to_string(stride) + ", \"pad\": " + std::to_string(pad) + R"(}, "epilogue": ["bias", "relu"]})");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  for (const char* device : {"a100", "h100"}) add_staged(batch, problems, hw::load_profile(device));
+  CHECK(batch.mentioning("products_f32") == batch.size());
+  CHECK(batch.size() >= 2 * problems.size());
+  check(batch);
+}
+
 TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few results") {
   std::vector<test::ProgramPtr> programs;
   const auto spec = [&](const std::string& text) {
@@ -190,19 +215,30 @@ TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few re
   check(batch);
 }
 
-TEST_CASE("factors across the reduction, in the shim: copied the other way round, then staged") {
+TEST_CASE("factors that cannot be staged as they lie, in the shim: copied, then staged") {
   std::vector<test::ProgramPtr> programs;
   const auto spec = [&](const std::string& text) {
     programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
   };
-  for (const char* type : {"f16", "s8", "f32"})
+  for (const char* type : {"f16", "s8"})
     spec("{\"name\": \"conv_" + std::string(type) + "\", \"op\": \"conv2d\", \"dtype\": \"" + type +
          R"(", "params": {"n": 2, "h": 7, "w": 9, "ci": 48, "co": 37, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NCHW"}})");
   spec(R"({"name": "ta", "op": "matmul", "dtype": "f16", "params": {"m": 67, "n": 40, "k": 72, "transpose_a": true}})");
   spec(R"json({"name": "values", "inputs": {"P": {"shape": [3, 37, 64], "dtype": "bf16"}, "V": {"shape": [3, 64, 50], "dtype": "bf16"}},
        "compute": ["O[b:3,i:37,d:50] = sum(j:64 | P[b,i,j] * V[b,j,d])"]})json");
-  spec(R"json({"name": "both", "inputs": {"A": {"shape": [80, 33]}, "B": {"shape": [80, 29]}},
+  spec(R"json({"name": "both", "inputs": {"A": {"shape": [80, 33], "dtype": "f16"}, "B": {"shape": [80, 29], "dtype": "f16"}},
        "compute": ["C[i:33,j:29] = sum(k:80 | A[k,i] * B[k,j])"]})json");
+  // rows that are no whole pieces of 16 bytes
+  for (const auto& [type, k] : {std::pair{"f16", 123}, {"bf16", 77}, {"s8", 100}})
+    spec("{\"name\": \"mm_" + std::string(type) + "\", \"op\": \"matmul\", \"dtype\": \"" + type +
+         "\", \"params\": {\"m\": 67, \"n\": 40, \"k\": " + std::to_string(k) + "}, \"epilogue\": [\"bias\"]}");
+  spec(R"json({"name": "odd_both", "inputs": {"A": {"shape": [2, 33, 61], "dtype": "f16"}, "B": {"shape": [2, 29, 61], "dtype": "f16"}},
+       "compute": ["C[b:2,i:33,j:29] = sum(k:61 | A[b,i,k] * B[b,j,k])"]})json");
+  spec(R"({"name": "channels", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 7, "w": 9, "ci": 42, "co": 37, "r": 3, "s": 3,
+       "stride": 1, "pad": 1, "layout": "NHWC"}})");
+  // two types
+  spec(R"json({"name": "mixed", "inputs": {"P": {"shape": [3, 37, 64]}, "V": {"shape": [3, 64, 50], "dtype": "f16"}},
+       "compute": ["O[b:3,i:37,d:50] = sum(j:64 | P[b,i,j] * V[b,j,d])"]})json");
   const std::vector<test::Problem> problems = test::make_problems(programs);
   KernelBatch batch;
   for (const char* device : {"a100", "h100"}) {

@@ -45,7 +45,7 @@ hw::GpuWorkload random_launch(std::mt19937& random, const hw::Profile& profile) 
 
 /// The estimate of `w`, made for `from`, on a profile that differs in figures only.
 double us(hw::Workload w, const hw::Profile& from, const hw::Profile& profile) {
-  for (auto& [atom, count] : w.atoms) atom = &profile.atoms[size_t(atom - from.atoms.data())];
+  for (auto& [atom, count, waits] : w.atoms) atom = &profile.atoms[size_t(atom - from.atoms.data())];
   return hw::estimate(w, profile).us;
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("a better figure never makes the estimate of a GPU's launch grow") {
         hw::Profile better = profile;
         i.apply(better);
         hw::GpuWorkload same = w;
-        for (auto& [atom, count] : same.task.atoms) atom = &better.atoms[size_t(atom - profile.atoms.data())];
+        for (auto& [atom, count, waits] : same.task.atoms) atom = &better.atoms[size_t(atom - profile.atoms.data())];
         INFO(name << ", seed " << seed << ", better " << i.what);
         REQUIRE(hw::estimate(same, better).us <= before * (1 + 1e-12));
       }

@@ -1,10 +1,11 @@
-// Copies in another layout, for products of an operand that lies along the reduction.
+// Copies in another layout, for products of an operand that lies along the reduction, or that a GPU could not stage.
 #include "rtile/relayout.h"
 
 #include <doctest/doctest.h>
 
 #include "ir/ir.h"
 #include "rtile/nest_facts.h"
+#include "rtile/stageable.h"
 
 using namespace rgen;
 using rtile::Rewritten;
@@ -16,6 +17,10 @@ std::optional<Rewritten> relayout(const std::string& text, std::vector<rtile::Ne
   const auto built = rtile::build_nests(program);
   if (nests) *nests = built;
   return rtile::relayout(program, built);
+}
+std::optional<Rewritten> stageable(const std::string& text) {
+  const ir::TensorProgram program = ir::parse_program(text);
+  return rtile::stageable(program, rtile::build_nests(program));
 }
 std::string product(const std::string& a, const std::string& b, const std::string& rest = "") {
   return R"({"inputs": {"A": {"shape": [64, 70]}, "B": {"shape": [96, 70])" + rest + R"(}}, "compute": ["C[i:64, j:96] = sum(k:70 | )" + a +
@@ -89,11 +94,7 @@ TEST_CASE("planes over which windows slide are copied with their channels innerm
 }
 
 TEST_CASE("for a GPU that stages, the operand across the reduction is copied, borders and all") {
-  const auto of = [](const std::string& text) {
-    const ir::TensorProgram program = ir::parse_program(text);
-    return rtile::relayout(program, rtile::build_nests(program), true);
-  };
-  const auto image = of(R"({"op": "conv2d", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
+  const auto image = stageable(R"({"op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
                            "layout": "NCHW"}})");
   REQUIRE(image);
   REQUIRE(image->nests.size() == 2);
@@ -103,10 +104,57 @@ TEST_CASE("for a GPU that stages, the operand across the reduction is copied, bo
   REQUIRE(factors);
   CHECK(image->program->tensors.back().shape == std::vector<ir::Size>{1, 8, 9, 32});
   CHECK((factors->x->out_of_bounds || factors->y->out_of_bounds));
-  const auto both = of(R"x({"inputs": {"A": {"shape": [70, 64]}, "B": {"shape": [70, 96]}},
-                           "compute": ["C[i:64, j:96] = sum(k:70 | A[k, i] * B[k, j])"]})x");
+  const auto both = stageable(R"x({"inputs": {"A": {"shape": [72, 64], "dtype": "f16"}, "B": {"shape": [72, 96], "dtype": "f16"}},
+                                  "compute": ["C[i:64, j:96] = sum(k:72 | A[k, i] * B[k, j])"]})x");
   REQUIRE(both);
   CHECK(both->nests.size() == 3);
-  CHECK_FALSE(of(product("A[i, k]", "B[j, k]")));
-  CHECK_FALSE(of(R"({"op": "matmul", "params": {"m": 64, "n": 64, "k": 64}})"));
+  CHECK_FALSE(stageable(R"({"op": "matmul", "dtype": "f16", "params": {"m": 64, "n": 64, "k": 64}})"));
+}
+
+TEST_CASE("for a GPU that stages, rows that are no whole pieces apart are copied into rows that are") {
+  const auto odd = [](const std::string& of_b) {
+    return stageable(R"x({"inputs": {"A": {"shape": [64, 70], "dtype": "f16"}, "B": {"shape": [96, 70], "dtype": "f16")x" + of_b +
+                     R"x(}}, "compute": ["C[i:64, j:96] = sum(k:70 | A[i, k] * B[j, k])"]})x");
+  };
+  const auto both = odd("");  // 140 bytes
+  REQUIRE(both);
+  REQUIRE(both->nests.size() == 3);
+  const ir::Tensor& copy = both->program->tensors.back();
+  CHECK(copy.shape.back() == ir::Size(70));
+  CHECK(copy.strides[0].value() * 2 % 16 == 0);
+  CHECK(both->nests.back().stage);
+  const auto activation = odd(R"(, "constant": true)");
+  REQUIRE(activation);
+  CHECK(activation->nests.size() == 2);
+  const auto mm = [](int m, int n, int k) {
+    return R"({"op": "matmul", "dtype": "s8", "params": {"m": )" + std::to_string(m) + ", \"n\": " + std::to_string(n) +
+           ", \"k\": " + std::to_string(k) + "}}";
+  };
+  CHECK(stageable(mm(64, 64, 100)));
+  CHECK_FALSE(stageable(mm(64, 64, 112)));
+  CHECK_FALSE(stageable(mm(64, 64, 7)));  // no step of k to gain
+  CHECK_FALSE(stageable(mm(64, 7, 69)));  // an element is read too seldom
+  // lanes take single elements
+  CHECK_FALSE(stageable(product("A[i, k]", "B[j, k]")));
+  CHECK_FALSE(stageable(R"({"op": "conv2d", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
+                            "layout": "NCHW"}})"));
+}
+
+TEST_CASE("for a GPU that stages, the narrower of two factors is copied into the type of the other") {
+  const auto mixed = [](const std::string& p, const std::string& v) {
+    return stageable(R"x({"inputs": {"P": {"shape": [40, 64], "dtype": ")x" + p + R"x("}, "V": {"shape": [64, 32], "dtype": ")x" + v +
+                     R"x("}}, "compute": ["O[i:40, d:32] = sum(j:64 | P[i, j] * V[j, d])"]})x");
+  };
+  const auto values = mixed("f32", "f16");
+  REQUIRE(values);
+  REQUIRE(values->nests.size() == 2);
+  CHECK(values->program->tensors.back().dtype == DType::f32);
+  CHECK(values->program->tensors.back().shape == std::vector<ir::Size>{64, 32});
+  const auto both = mixed("bf16", "f16");
+  REQUIRE(both);
+  CHECK(both->nests.size() == 3);
+  const auto same = mixed("f16", "f16");
+  REQUIRE(same);
+  CHECK(same->program->tensors.back().dtype == DType::f16);
+  CHECK(same->program->tensors.back().shape == std::vector<ir::Size>{32, 64});
 }

@@ -141,40 +141,39 @@ INLINE void fragment_staged_tf32_a(vu* a, const void* p) { staged_rows<2>(a, p),
 //@ fragment_staged_tf32_b
 INLINE void fragment_staged_tf32_b(vu* b, const void* p) { staged_rows<4>(b, p), round_tf32<16>(b); }
 //@ fragment_staged_f32_a
-/// 16 bytes of k of a lane's rows of 16: lane 8r + c has rows r, r + 4, … and columns c, c + 8, …. Rows are swizzled, so that neither eight
-/// columns' 16 bytes nor four rows' meet in a bank.
-INLINE void fragment_staged_f32_a(vu* a, const void* p, int piece) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = lane() / 8 + 4 * i;
-    const uint4 v = smem_get((const uint4*)p + row * 4 + (piece ^ row / 2 % 4));
-    a[4 * i] = v.x, a[4 * i + 1] = v.y, a[4 * i + 2] = v.z, a[4 * i + 3] = v.w;
-  }
+/// One k of a tile's 16 rows, which lie side by side: lane 8r + c has rows 4r to 4r + 3 and columns 4c to 4c + 3.
+INLINE void fragment_staged_f32_a(vu* a, const void* p) {
+  const uint4 v = smem_get((const uint4*)p + lane() / 8);
+  a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
 }
 //@ fragment_staged_f32_b
-INLINE void fragment_staged_f32_b(vu* b, const void* p, int piece) {
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const int column = lane() % 8 + 8 * j;
-    const uint4 v = smem_get((const uint4*)p + column * 4 + (piece ^ column / 2 % 4));
-    b[4 * j] = v.x, b[4 * j + 1] = v.y, b[4 * j + 2] = v.z, b[4 * j + 3] = v.w;
-  }
+/// ... of its 32 columns.
+INLINE void fragment_staged_f32_b(vu* b, const void* p) {
+  const uint4 v = smem_get((const uint4*)p + lane() % 8);
+  b[0] = v.x, b[1] = v.y, b[2] = v.z, b[3] = v.w;
 }
-//@ mma_f32
-/// A lane's 4 × 4 sums of a tile, 4 of k.
-INLINE void mma_f32(vf* c, const vu* a, const vu* b) {
+//@ products_f32
+/// One k of a lane's 4 × 4 sums of each of rows × columns tiles. Along the shorter side to and fro, each product has one factor in common with
+/// the one before: compilers then keep that factor at the multiplier, and the other registers in different banks.
+template <int rows, int columns>
+INLINE void products_f32(vf (*sums)[16], const vu (*parts)[16]) {
+  constexpr int kShort = 4 * (rows > columns ? columns : rows), kLong = 4 * (rows > columns ? rows : columns);
 #pragma unroll
-  for (int k = 0; k < 4; ++k)
+  for (int x = 0; x < kLong; ++x)
 #pragma unroll
-    for (int i = 0; i < 16; ++i) c[i] = fmaf(__uint_as_float(a[i / 4 * 4 + k]), __uint_as_float(b[i % 4 * 4 + k]), c[i]);
+    for (int y = 0; y < kShort; ++y) {
+      const int turned = x % 2 ? kShort - 1 - y : y, i = rows > columns ? x : turned, j = rows > columns ? turned : x;
+      vf& sum = sums[i / 4 * columns + j / 4][i % 4 * 4 + j % 4];
+      sum = fmaf(__uint_as_float(parts[i / 4][i % 4]), __uint_as_float(parts[rows + j / 4][j % 4]), sum);
+    }
 }
 //@ fragment_store_f32
 /// As fragment_store, of the sums that the lanes made for themselves.
 INLINE void fragment_store_f32(const vf* c, vf* p) {
-  vf* const q = p + lane() / 8 * 40 + lane() % 8;
+  vf* const q = p + lane() / 8 * 160 + lane() % 8 * 4;
   __syncwarp();  // what was here has been read
 #pragma unroll
-  for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
+  for (int i = 0; i < 4; ++i) smem_put((float4*)(q + 40 * i), make_float4(c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]));
   __syncwarp();
 }
 //@ shared_address
@@ -187,6 +186,16 @@ INLINE vu shared_address(const void* p) { return (vu)__cvta_generic_to_shared(p)
 /// 16 bytes into shared memory, asynchronously and past the first-level cache; all 0 unless `bytes` is 16. Addresses are multiples of 16.
 INLINE void cp16(void* to, const void* from, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+#endif
+//@ cp16_part
+/// ... of the last `left` bytes of a row, which may be more than 16, or none: what is beyond the row is 0.
+INLINE void cp16_part(void* to, const void* from, int left) { cp16(to, from, left < 0 ? 0 : left < 16 ? left : 16); }
+//@ cp4
+#if defined(__CUDACC__)
+/// 4 bytes likewise, through the first-level cache.
+INLINE void cp4(void* to, const void* from, int bytes = 4) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 #endif
 //@ cp_commit
