@@ -249,9 +249,19 @@ class Instructions : Accesses {
       loads_ = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;
       ops_ += 40 * calls_;
     } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
-      loads_ = (8 * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
-      ops_ += (8 * rows * columns - 6 * rows - 12 * columns) * steps_ * calls_;
+      // rows that begin anywhere come byte by byte: 32 a thread, each with its predicate and its place in a word
+      constexpr double kBytes = 32, kOfByte = 3;
+      const double of_rows = aligned_rows() ? 8 : kBytes, more = aligned_rows() ? -6 : (kOfByte - 1) * kBytes;
+      loads_ = (of_rows * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
+      ops_ += (8 * rows * columns + more * rows - 12 * columns) * steps_ * calls_;
     }
+  }
+  /// Those of a, at multiples of 16 bytes.
+  bool aligned_rows() const {
+    const auto& o = facts_.operands[size_t(plan_.operand_a)];
+    bool aligned = o.constant * o.element_bytes % 16 == 0;
+    for (size_t a = 0; a < n_; ++a) aligned &= int(a) == plan_.k_axis || o.coef[a] * o.element_bytes % 16 == 0;
+    return aligned;
   }
 
   void functions() {
