@@ -1,6 +1,7 @@
 #include "hwmodel/estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -34,7 +35,7 @@ double cubes_of(double us, double n, double compute_us) {
 double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
   // products, and the functions that compete with them for the same ports, beside those that have their own; others may use both
   double products = 0, beside = 0, both = 0;
-  for (const Workload::Issue& i : w.atoms) products += i.count * (1 / i.atom->per_ns + bank_wait_ns(i, p));
+  for (const Workload::Issue& i : w.atoms) products += products_ns(i, p);
   for (const auto& [name, count] : w.functions)
     (name == "mul" ? products : p.own_ports.count(name) ? beside : both) += count * p.cost(name) / p.ghz;
   for (const auto& [name, count] : w.last) both += count * p.cost(name) / p.ghz;
@@ -52,7 +53,7 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
 /// The longest of computing and the levels, of each what its coefficient lets overlap with the rest; and the sum of what it does not.
 struct Overlap {
   double longest, exposed = 0;
-  std::string bound;
+  std::string_view bound;
   void transfer(double us, double first_misses, const MemoryLevel& level) {
     const double hidden = us * (1 - level.overlap);
     exposed += us * level.overlap + first_misses;
@@ -73,6 +74,8 @@ double tile_ns(const GpuWorkload& x, double blocks, double issued_ns, const Prof
 }
 
 }  // namespace
+
+double products_ns(const Workload::Issue& i, const Profile& p) { return i.count * (1 / i.atom->per_ns + bank_wait_ns(i, p)); }
 
 Estimate& Estimate::operator+=(const Estimate& next) {
   if (level_us.size() < next.level_us.size()) level_us.resize(next.level_us.size());
@@ -129,18 +132,22 @@ int resident_blocks(int block_threads, int registers, int64_t shared_bytes, cons
   return int(blocks);
 }
 
-Estimate estimate(const GpuWorkload& w, const Profile& p) { return estimate(std::span(&w, 1), p); }
+namespace {
 
-Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
-  Estimate e;
+/// Of a launch that the device cannot hold: infinite.
+struct Times {
+  double us = INFINITY, compute_us = 0;
+  std::array<double, 3> level_us{};
+  int resident = 0;
+  std::string_view bound = "compute";
+};
+Times times(std::span<const GpuWorkload> parts, const Profile& p) {
+  Times e;
   const GpuWorkload& w = parts.front();
   int registers = 0;
   for (const GpuWorkload& part : parts) registers = std::max(registers, part.registers);
   const int resident = resident_blocks(w.block_tasks * p.gpu.warp, registers, w.shared_bytes, p);
-  if (resident == 0 || p.levels.size() != 3) {
-    e.us = INFINITY, e.bound = "compute", e.level_us.assign(p.levels.size(), 0);
-    return e;
-  }
+  if (resident == 0 || p.levels.size() != 3) return e;
   e.resident = resident;
   const MemoryLevel &near = p.levels[0], &l2 = p.levels[1], &dram = p.levels[2];
   const double blocks = std::ceil(double(w.tasks) / w.block_tasks), busiest = std::ceil(blocks / p.cores);
@@ -154,7 +161,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
     const double in_round = std::max(1.0, x.task.loads / x.rounds);
     const auto any = [&](double share) { return share <= 0 || share >= 1 ? share : 1 - std::pow(1 - share, in_round); };
     const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns + x.round_trip_ns;
-    const double issued = issue_ns(x.task, p, 0);
+    const double issued = x.issue_ns > 0 ? x.issue_ns : issue_ns(x.task, p);
     const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);
     alone += std::max(x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own, tile_ns(x, blocks, issued, p));
     stalls += x.stalls_ns;
@@ -181,9 +188,24 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
   for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
   // one unit of the device hands out all blocks
   if (const double handed_out = blocks * p.gpu.block_launch_ns / 1e3; handed_out > o.longest) o.longest = handed_out, o.bound = "parallel";
-  e.overhead_us = p.call_us;
-  e.us = o.longest + o.exposed + e.overhead_us;
+  e.us = o.longest + o.exposed + p.call_us;
   e.bound = o.bound;
+  return e;
+}
+
+}  // namespace
+
+double issue_ns(const Workload& w, const Profile& p) { return issue_ns(w, p, 0); }
+
+Estimate estimate(const GpuWorkload& w, const Profile& p) { return estimate(std::span(&w, 1), p); }
+double estimate_us(const GpuWorkload& w, const Profile& p) { return times(std::span(&w, 1), p).us; }
+
+Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
+  const Times t = times(parts, p);
+  Estimate e;
+  e.us = t.us, e.compute_us = t.compute_us, e.resident = t.resident, e.bound = t.bound;
+  e.level_us.assign(t.level_us.begin(), t.level_us.end());
+  if (t.resident > 0) e.overhead_us = p.call_us;
   return e;
 }
 

@@ -67,6 +67,7 @@ struct GpuWorkload {
   int block_tasks = 1;
   int registers = 32;                                  ///< of a thread
   int64_t shared_bytes = 0;                            ///< of a block
+  double issue_ns = 0;                                 ///< of `task`, if it is known already
   bool asynchronous = false;                           ///< operands are copied to shared memory past the first-level cache
   int together = 1;                                    ///< tasks that wait for each other: the warps that share a tile
   double stalls_ns = 0;                                ///< in which a block's warps wait for each other; other resident blocks fill them
@@ -79,6 +80,11 @@ struct GpuWorkload {
 int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& profile);
 ///   T = max(waves of resident blocks: the larger of issue and latency, L2, DRAM) + launch;   `bound` may also be "latency"
 Estimate estimate(const GpuWorkload& workload, const Profile& profile);
+double estimate_us(const GpuWorkload& workload, const Profile& profile);  ///< Estimate::us alone
+/// In which an SM (a core) issues the instructions, if nothing waits.
+double issue_ns(const Workload& workload, const Profile& profile);
+/// The least that an SM (a core) takes for these instructions, whatever else it does.
+double products_ns(const Workload::Issue& instructions, const Profile& profile);
 /// Of a launch whose tasks do several things one after the other. Its shape (tasks, blocks, shared memory) is that of the first part.
 Estimate estimate(std::span<const GpuWorkload> parts, const Profile& profile);
 

@@ -80,15 +80,19 @@ class Constructor {
   /// Best first. Pre: `nests` are the program's.
   std::vector<Candidate> run(const std::vector<Nest>& nests) {
     prepackable_ = read_once(nests);
-    std::vector<std::shared_ptr<RProgram>> programs = assemble(build_groups(program_, nests, [](const Nest&) { return false; }));
+    const std::vector<Group> alone = build_groups(program_, nests, [](const Nest&) { return false; });
     // a GPU's products are made by whole blocks, in tiles of their own
     const std::vector<Group> fused = build_groups(program_, nests, [&](const Nest& n) { return !gpu() || !multiplies_matrices(n); });
-    if (fused.size() < nests.size())
-      for (auto& p : assemble(fused)) programs.push_back(std::move(p));
+    std::vector<std::shared_ptr<RProgram>> programs;
+    if (fused.size() < nests.size()) programs = assemble(fused);
+    if (programs.empty() || !fusion_gains(*programs.front(), alone)) {
+      std::vector<std::shared_ptr<RProgram>> first = assemble(alone);
+      programs.insert(programs.begin(), first.begin(), first.end());
+    }
     std::vector<Candidate> all;
     for (auto& p : programs) {
       Candidate c;
-      for (const GroupPlan& g : p->groups) c.estimate += g.estimate;
+      c.estimate = estimate(*p);
       c.estimate.bound = bound(c.estimate);
       // one function, one call; a GPU's groups are a launch each
       if (!gpu()) c.estimate.us -= profile_.call_us * double(p->groups.size() - 1);
@@ -116,6 +120,37 @@ class Constructor {
   std::vector<bool> prepackable_;  ///< PlanContext's
 
   bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
+  static hw::Estimate estimate(const RProgram& p) {
+    hw::Estimate sum;
+    for (const GroupPlan& g : p.groups) sum += g.estimate;
+    return sum;
+  }
+
+  /// On a GPU, where each nest alone is a launch: would the nests that are fused, if they did nothing but to move their tensors, take longer
+  /// one by one than all of them together? Then only the fused ones are planned, if one plan is enough.
+  bool fusion_gains(const RProgram& p, const std::vector<Group>& alone) const {
+    if (!gpu() || top_k_ > 1 || breadth_ > 1) return false;
+    const Residence in = residence(program_, alone, profile_, threads_);
+    double least = 0;
+    size_t n = 0;
+    for (const GroupPlan& g : p.groups)
+      for (size_t i = 0; i < g.nests.size(); ++i, ++n)
+        least += g.shared.empty() ? g.nests[i].estimate.us : moving_us(nest_facts(program_, alone[n].nests[0]), alone[n].nests[0], in);
+    return estimate(p).us < least;
+  }
+  double moving_us(const NestFacts& facts, const Nest& nest, const Residence& in) const {
+    double us = 0;
+    for (const int level : {1, 2}) {
+      double read = 0, written = 0;
+      for (const auto& o : facts.operands)
+        if (in.home[size_t(o.tensor)] >= level)
+          (o.is_store ? written : read) += footprint_bytes(o, nest.extents(), profile_.levels[1].line_bytes, Fetch::sectors);
+      const hw::MemoryLevel& l = profile_.levels[size_t(level)];
+      us = std::max(us, (read / l.read_gbs(profile_.cores) + written / l.write_gbs(profile_.cores)) / profile_.cores / 1e3);
+    }
+    return profile_.call_us + us;
+  }
+
   /// What binds a sum of estimates: the resource with the longest time in all of them.
   std::string bound(const hw::Estimate& e) const {
     if (threads_ > 1 && e.overhead_us > e.us / 2) return "parallel";

@@ -1,5 +1,6 @@
 // What goes around a register tile: chunks of the reduction, block loops, cache tiles, threads; on a GPU the shape of a launch.
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "rtile/layout.h"
@@ -48,28 +49,33 @@ void Planner::deal_out(NestPlan& p, const std::vector<int>& order) {
   }
 }
 
-bool Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const {
+double Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const {
   const size_t axes = p.parallel.size();
   const int tasks = int(std::min<int64_t>(block_tasks, p.tasks()));
   if (block_rows > 1 &&
       (axes < 2 || tasks % block_rows || p.parallel[axes - 2].parts % block_rows || p.parallel[axes - 1].parts % (tasks / block_rows)))
-    return false;
+    return std::numeric_limits<double>::infinity();
   p.block_tasks = tasks, p.block_rows = block_rows;
-  p.estimate = hw::estimate(tile.launch(p), c_.profile);
-  return true;
+  return hw::estimate_us(tile.launch(p), c_.profile);
 }
 
 void Planner::enumerate_launches(const NestPlan& base) {
   NestPlan p = base;
   deal_out(p, outputs_);
   GpuTile tile(nest_, facts_, p, c_);
+  const auto beaten = [&](double us) { return plans_.size() >= keep_ && us >= plans_.back().estimate.us; };
+  if (beaten(tile.least_us())) return;
   for (const auto& order : loop_orders(base)) {
     deal_out(p, order);
     for (int warps : {1, 2, 4, 8, 16}) {
       if (warps * c_.profile.gpu.warp > c_.profile.gpu.max_threads_per_block) break;
       if (shared_bytes(base) * warps > kStaticShared) break;
-      for (int rows : {1, 2, 4})
-        if (launch(p, tile, warps, rows)) offer(p);
+      for (int rows : {1, 2, 4}) {
+        const double us = launch(p, tile, warps, rows);
+        if (!std::isfinite(us) || beaten(us)) continue;
+        p.estimate = hw::estimate(tile.launch(p), c_.profile);
+        offer(p);
+      }
       if (p.tasks() <= warps) break;
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "rtile/layout.h"
@@ -35,6 +36,13 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
     auto taps = padded_taps(c.program, nest);
     if (!taps.empty()) taps_ = std::make_shared<const std::vector<PaddedTaps>>(std::move(taps));
   }
+  for (const auto& o : std::span(facts_.operands).first(gpu() && facts_.products > 0 ? facts_.operands.size() : 0)) {
+    slides_.emplace_back(size_t(n_), false);
+    for (const std::vector<int64_t>& dim : o.dim_coef)
+      if (std::any_of(outputs_.begin(), outputs_.end(), [&](int a) { return dim[size_t(a)] != 0 && extent(a) > 1; }))
+        for (int a = 0; a < n_; ++a)
+          if (reduced(a) && dim[size_t(a)] != 0) slides_.back()[size_t(a)] = true;
+  }
   W_ = c.profile.vector_bits / 32;
   if (const hw::Atom* fma = c.profile.find_atom(DType::f32, DType::f32, DType::f32)) fma_ = std::make_shared<const hw::Atom>(*fma);
   if (!fma_) throw Error(ErrorCode::invalid_profile, "profile '" + c.profile.name + "' has no f32 multiply-add among its atoms", "/atoms");
@@ -58,7 +66,11 @@ bool Planner::waits_for_memory() const {
 }
 
 std::vector<NestPlan> Planner::run() {
-  for (const Start& s : starts()) enumerate_tiles(s), ++start_;
+  std::vector<Start> choices = starts();
+  const auto staged = [](const Start& s) { return s.plan.form == AtomForm::staged; };
+  std::stable_partition(choices.begin(), choices.end(), staged);  // which leave little to the others
+  for (const Start& s : choices)
+    if (!beaten(s.plan, false)) enumerate_tiles(s), ++start_;
   if (tiles_.empty() && plans_.empty() && reads_widened()) return {};  // the program has another form, which fits
   if (tiles_.empty() && plans_.empty())
     throw Error(ErrorCode::does_not_fit,
@@ -89,6 +101,30 @@ std::vector<NestPlan> Planner::run() {
   if (!gpu()) try_more_of_starts(done);
   keep_fastest(0, keep_);
   return std::move(plans_);
+}
+
+double Planner::least_us(const NestPlan& p, bool tile) const {
+  const hw::Atom& atom = *p.atom;
+  const double points = double(nest_.points());
+  double ns = hw::products_ns({&atom, points * facts_.products / (double(atom.m) * atom.n * atom.k)}, c_.profile), loads = 0;
+  for (size_t i = 0; i < facts_.reads && tile && p.form == AtomForm::vector; ++i) {
+    const auto& o = facts_.operands[i];
+    if (!o.inner) continue;
+    // what a window's steps, and those along which it does not move, read may be kept; neighbours along the reduction may come 16 bytes at a
+    // time, a vector of them for all lanes
+    double once = double(reuse(p, i)) * (o.coef[size_t(p.vec)] == 0 ? 16.0 / o.element_bytes : p.lanes);
+    for (int a = 0; a < n_; ++a)
+      if (reduced(a) && (o.coef[size_t(a)] == 0 || slides_[i][size_t(a)])) once *= double(extent(a));
+    loads += points / once;
+  }
+  ns = std::max(ns, loads / (c_.profile.load_ports * c_.profile.ghz));
+  return c_.profile.call_us + ns / c_.profile.cores / 1e3;
+}
+
+bool Planner::beaten(const NestPlan& p, bool tile) const {
+  if (!gpu() || c_.warps > 0 || facts_.products == 0 || p.form == AtomForm::staged) return false;
+  const double fast = plans_.size() < keep_ ? std::numeric_limits<double>::infinity() : plans_.back().estimate.us;
+  return least_us(p, tile) > std::min(fast, tile ? fastest_[0] * limit() : fast);
 }
 
 void Planner::try_more_of_starts(const std::vector<bool>& done) {

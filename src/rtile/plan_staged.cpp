@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kMostWarps = 8, kMostSums = 8;  // of a block; tiles of 16 × 32 sums that a warp's registers hold
 constexpr size_t kKept = 12;                  // block tiles that go on to traffic from memory
+constexpr size_t kStagings = 18;              // depths and numbers of stages that each shape of them is tried with
 constexpr int64_t kPiece = 16;                // bytes that a thread copies at a time
 
 bool guards_use(const NestFacts::OperandFacts& o, int axis) {
@@ -99,11 +100,16 @@ class BlockPlanner {
       block_.copies_a = copies(form.operand_a, block_.row_axes.back()), block_.copies_b = copies(form.operand_b, form.vec);
   }
 
+  /// Shapes in the order of what they take at least, until that is more than what the last of the best takes.
   std::vector<NestPlan> run() {
-    const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
-    for (block_.warp_rows = group() ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
-      for (block_.warp_columns = 1; block_.warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
-        for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
+    shapes();
+    std::stable_sort(shapes_.begin(), shapes_.end(), [](const Shaped& a, const Shaped& b) { return a.least < b.least; });
+    for (const Shaped& s : shapes_) {
+      if (best_.size() == kKept && s.least > best_.back().us) break;
+      block_ = s.block, plan_.tile[size_t(plan_.vec)] = s.columns, number_ = s.number;
+      deal_out();
+      stages();
+    }
     std::vector<NestPlan> plans;
     for (const Tried& t : best_) rasters(t.plan, plans);
     return plans;
@@ -113,6 +119,13 @@ class BlockPlanner {
   struct Tried {
     NestPlan plan;
     double us;
+    size_t number;  ///< of equal ones the first is best: in the order of shapes, then few barriers, copies far ahead
+  };
+  struct Shaped {
+    Staging block;
+    Blocking columns;
+    double least;
+    size_t number;
   };
 
   const Nest& nest_;
@@ -122,7 +135,9 @@ class BlockPlanner {
   Staging block_;
   const std::shared_ptr<Staging> tried_ = std::make_shared<Staging>();  ///< plan_'s
   int64_t rows_ = 1, columns_, steps_;
+  std::vector<Shaped> shapes_;
   std::vector<Tried> best_;  ///< ascending
+  size_t number_ = 0;        ///< of what is tried
 
   bool group() const { return block_.unit == Staging::Unit::group; }
 
@@ -156,6 +171,13 @@ class BlockPlanner {
            (packed || box(plan_.operand_b, {plan_.vec}));
   }
 
+  void shapes() {
+    const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
+    for (block_.warp_rows = group() ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
+      for (block_.warp_columns = 1; block_.warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
+        for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
+  }
+
   void warp_tiles() {
     for (int64_t row_tiles = 1; row_tiles <= kMostSums; ++row_tiles) {
       if ((row_tiles * block_.cluster - 1) * 16 * block_.warp_rows >= rows_ && row_tiles * block_.cluster > 1) break;
@@ -166,21 +188,25 @@ class BlockPlanner {
           continue;
         block_.rows = whole_blocks(rows_, 16, row_tiles * block_.warp_rows, block_.cluster);
         plan_.tile[size_t(plan_.vec)] = whole_blocks(columns_, 32, column_tiles * block_.warp_columns);
-        stages();
+        deal_out();
+        *tried_ = block_;
+        shapes_.push_back({block_, plan_.tile[size_t(plan_.vec)], least_us(nest_, facts_, plan_, c_.profile), kStagings * shapes_.size()});
       }
     }
   }
 
-  void stages() {
+  void deal_out() {
     plan_.parallel.clear();
     for (int a : block_.batch_axes) plan_.parallel.push_back({a, nest_.axes[size_t(a)].extent});
     if (block_.rows.blocks > 1) plan_.parallel.push_back({block_.row_axes.back(), block_.rows.blocks});
     if (plan_.tile[size_t(plan_.vec)].blocks > 1) plan_.parallel.push_back({plan_.vec, plan_.tile[size_t(plan_.vec)].blocks});
-    // of equal ones the first: few barriers, copies far ahead
+  }
+
+  void stages() {
     constexpr int few_first[] = {4, 3, 6, 5, 8, 2}, many_first[] = {8, 6, 5, 4, 3, 2};
     for (int depth : {2, 4, 1})
       for (int stages : group() ? many_first : few_first) {
-        block_.stages = stages, block_.depth = depth;
+        block_.stages = stages, block_.depth = depth, ++number_;
         // a box has rows of 128 bytes, at most 256 of them
         if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;
         const int64_t bytes = stages * depth * kStepBytes *
@@ -194,11 +220,11 @@ class BlockPlanner {
     *tried_ = block_;
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
-    const double us = hw::estimate(g, c_.profile).us;
+    const double us = hw::estimate_us(g, c_.profile);
     if (!std::isfinite(us)) return;
-    if (best_.size() == kKept && us >= best_.back().us) return;
-    best_.insert(std::upper_bound(best_.begin(), best_.end(), us, [](double x, const Tried& t) { return x < t.us; }), {plan_, us})
-        ->plan.staging = std::make_shared<Staging>(block_);
+    const auto before = [&](const Tried& t) { return std::pair(us, number_) < std::pair(t.us, t.number); };
+    if (best_.size() == kKept && !before(best_.back())) return;
+    best_.insert(std::find_if(best_.begin(), best_.end(), before), {plan_, us, number_})->plan.staging = std::make_shared<Staging>(block_);
     if (best_.size() > kKept) best_.pop_back();
   }
 

@@ -1,5 +1,6 @@
 // Register tiles: their enumeration, the unrolling of the reduced axes, and the score of a tile alone.
 #include <algorithm>
+#include <cmath>
 
 #include "rtile/planner.h"
 #include "rtile/staged.h"
@@ -84,6 +85,7 @@ void Planner::enumerate_tiles(const Start& s) {
 }
 
 void Planner::consider(const NestPlan& tile) {
+  if (beaten(tile, true)) return;
   if (tile.tiled() && !fits_tiles(tile)) return;
   if (step_bytes(tile) > double(c_.profile.levels[0].capacity_bytes)) return;
   const int registers = gpu() ? std::min(192, c_.profile.vector_registers) : c_.profile.vector_registers;
@@ -116,9 +118,10 @@ void Planner::score(NestPlan p) {
   } else if (gpu()) {
     deal_out(p, outputs_);
     GpuTile tile(nest_, facts_, p, c_);
-    launch(p, tile, 4, 1);
-    us = p.estimate.us;
-    if (launch(p, tile, 8, 2) || launch(p, tile, 8, 1)) us = std::min(us, p.estimate.us);
+    if (tile.least_us() > fastest_[0] * limit()) return;
+    us = launch(p, tile, 4, 1);
+    const double side_by_side = launch(p, tile, 8, 2);
+    us = std::min(us, std::isfinite(side_by_side) ? side_by_side : launch(p, tile, 8, 1));
     p.parallel.clear(), p.block_rows = 1;
   } else {
     alone_.near = (contraction_ && !by_memory_) || sums_rows(p);  // loops bring its operands near; others' pass by once

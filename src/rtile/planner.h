@@ -41,6 +41,7 @@ class Planner {
   const int n_;
   const std::vector<int> outputs_;                ///< axes that are not reduced
   const std::optional<Contraction> contraction_;  ///< nothing if the nest is none
+  std::vector<std::vector<bool>> slides_;         ///< [operand][reduced axis]: it shares a dimension with an output axis
   std::shared_ptr<const std::vector<PaddedTaps>> taps_;
   int W_ = 1;
   std::shared_ptr<const hw::Atom> fma_;
@@ -103,6 +104,10 @@ class Planner {
   /// Of many sizes, on a GPU: those next to powers of two and their halves between. Its tiles are larger, and no longer depend on each row.
   std::vector<int64_t> thinned(std::vector<int64_t> all) const;
   void enumerate_tiles(const Start& s);
+  /// On a GPU: what the products take at least, on all SMs, and the loads of a tile's factors.
+  double least_us(const NestPlan& p, bool tile) const;
+  /// ... which is more than what as many plans take as are kept, or than what leaves a tile in the race.
+  bool beaten(const NestPlan& p, bool tile) const;
   /// Operands come from memory, not from an earlier nest of the same tile.
   bool rows_from_memory() const;
   /// Unrolling of the reduced axes, then the score of the tile alone: everything in L1, one worker.
@@ -196,8 +201,8 @@ class Planner {
   // ---- launches of a GPU ----
   /// On a GPU every tile is a task, in the order of the axes.
   static void deal_out(NestPlan& p, const std::vector<int>& order);
-  /// Blocks of neighbouring tasks, a rectangle of them. False: such rectangles do not come out even.
-  bool launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
+  /// The time with blocks of neighbouring tasks, a rectangle of them; infinite: such rectangles do not come out even, or an SM holds none.
+  double launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_rows) const;
   void enumerate_launches(const NestPlan& base);
   /// Of a nest that is part of a warp's task, or of one that several warps share: loops over its blocks, and no others.
   void enumerate_in_warp(const NestPlan& base);

@@ -41,6 +41,8 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
 /// Its best block tiles, estimated. Pre: can_stage.
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context);
 
+/// Less than its estimate, whatever its stages: the products of the busiest SM, and its factors' way from L2.
+double least_us(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile);
 /// What a GPU does for it, but for the traffic from memory.
 hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile);
 /// That traffic, which costs most to know: it depends on the order of the blocks too.

@@ -39,6 +39,8 @@ class GpuTile {
   GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
   /// Of that plan, or one that differs in the order of its tasks and in its blocks alone. Valid until the next call.
   const hw::GpuWorkload& launch(const NestPlan& plan);
+  /// Less than the estimate of any of its launches.
+  double least_us() const { return c_.profile.call_us + double(w_.tasks) * w_.issue_ns / c_.profile.cores / 1e3; }
 
  private:
   const Nest& nest_;

@@ -143,6 +143,7 @@ bool stays_in_l2(double once, double total, const PlanContext& c) {
 GpuTile::GpuTile(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context)
     : nest_(nest), facts_(facts), c_(context) {
   w_.task = workload(nest, facts, plan, context);
+  w_.issue_ns = hw::issue_ns(w_.task, context.profile);
   w_.tasks = plan.tasks();
   w_.registers = registers(nest, facts, plan, context);
   w_.rounds = rounds(plan, w_.task, 1);

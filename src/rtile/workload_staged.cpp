@@ -94,6 +94,24 @@ double bank_waits(const hw::Atom& atom, const hw::Profile& profile, double tiles
   return a_cycle > 0.75 ? 0.36 / std::pow(tiles, 0.6) : 0;
 }
 
+/// A multiplying warp's.
+hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
+  hw::Workload::Issue i{plan.atom.get(), b.row_tiles * b.column_tiles * double(b.steps)};
+  if (plan.staging->unit == Staging::Unit::lane) i.waits = bank_waits(*plan.atom, profile, b.row_tiles * b.column_tiles);
+  return i;
+}
+
+/// Between a block and L2.
+double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b) {
+  const Staging& s = *plan.staging;
+  const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
+    return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
+  };
+  return double(b.steps * kStepBytes) *
+         (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
+          double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
+}
+
 /// Registers and shared memory: what decides how many blocks an SM holds.
 void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
@@ -116,8 +134,8 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   for (size_t i = 0; i < facts.reads; ++i)
     if (!facts.operands[i].inner) outer_loads += vectors;
   hw::Workload& w = g.task;
-  w.atoms = {{plan.atom.get(), b.row_tiles * b.column_tiles * steps * multiply}};
-  if (s.unit == Staging::Unit::lane) w.atoms[0].waits = bank_waits(*plan.atom, profile, b.row_tiles * b.column_tiles);
+  w.atoms = {products(plan, b, profile)};
+  w.atoms[0].count *= multiply;
   double epilogue_instructions = 6;
   for (const NestFacts::Function& f : facts.outer_functions)
     w.functions.push_back({f.name, f.times * vectors * multiply}), epilogue_instructions += f.instructions;
@@ -150,12 +168,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
 /// takes L2 twice as long as a whole one (H200: planes of 64 and 256 channels, 500 and 1650 µs).
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const double rows = double(b.rows) * b.used_rows;
-  const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
-    return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
-  };
-  const Staging& s = *plan.staging;
-  g.block_read_bytes = double(b.steps * kStepBytes) * (rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
-                                                       double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
+  g.block_read_bytes = factor_bytes(facts, plan, b);
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
     if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;
@@ -169,6 +182,15 @@ void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& pla
 }
 
 }  // namespace
+
+double least_us(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile) {
+  const Shape b = shape_of(nest, plan);
+  const hw::MemoryLevel& l2 = profile.levels[1];
+  const double blocks = double(plan.tasks()), busiest = std::ceil(blocks / profile.cores);
+  const double compute = b.warps * hw::products_ns(products(plan, b, profile), profile);
+  const double from_l2 = factor_bytes(facts, plan, b) / l2.read_gbs(int(std::min<double>(blocks, profile.cores)));
+  return profile.call_us + busiest * (std::max(compute, from_l2 * (1 - l2.overlap)) + from_l2 * l2.overlap) / 1e3;
+}
 
 hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile) {
   const Shape b = shape_of(nest, plan);
