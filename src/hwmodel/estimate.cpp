@@ -1,7 +1,6 @@
 #include "hwmodel/estimate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -134,15 +133,8 @@ int resident_blocks(int block_threads, int registers, int64_t shared_bytes, cons
 
 namespace {
 
-/// Of a launch that the device cannot hold: infinite.
-struct Times {
-  double us = INFINITY, compute_us = 0;
-  std::array<double, 3> level_us{};
-  int resident = 0;
-  std::string_view bound = "compute";
-};
-Times times(std::span<const GpuWorkload> parts, const Profile& p) {
-  Times e;
+GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
+  GpuTimes e;
   const GpuWorkload& w = parts.front();
   int registers = 0;
   for (const GpuWorkload& part : parts) registers = std::max(registers, part.registers);
@@ -198,10 +190,10 @@ Times times(std::span<const GpuWorkload> parts, const Profile& p) {
 double issue_ns(const Workload& w, const Profile& p) { return issue_ns(w, p, 0); }
 
 Estimate estimate(const GpuWorkload& w, const Profile& p) { return estimate(std::span(&w, 1), p); }
-double estimate_us(const GpuWorkload& w, const Profile& p) { return times(std::span(&w, 1), p).us; }
+GpuTimes times(const GpuWorkload& w, const Profile& p) { return times(std::span(&w, 1), p); }
 
 Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
-  const Times t = times(parts, p);
+  const GpuTimes t = times(parts, p);
   Estimate e;
   e.us = t.us, e.compute_us = t.compute_us, e.resident = t.resident, e.bound = t.bound;
   e.level_us.assign(t.level_us.begin(), t.level_us.end());

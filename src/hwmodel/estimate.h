@@ -4,6 +4,8 @@
 //   T = overlap(compute, L1, L2, L3, DRAM) + serial overheads             (ECM: Stengel et al., ICS 2015; roofline: Williams 2009)
 //   compute = max(Σ atoms ÷ rate, loads ÷ ports, stores ÷ ports, instructions ÷ issue width, chain latency × steps)
 #pragma once
+#include <array>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,7 +82,14 @@ struct GpuWorkload {
 int resident_blocks(int block_threads, int registers, int64_t shared_bytes, const Profile& profile);
 ///   T = max(waves of resident blocks: the larger of issue and latency, L2, DRAM) + launch;   `bound` may also be "latency"
 Estimate estimate(const GpuWorkload& workload, const Profile& profile);
-double estimate_us(const GpuWorkload& workload, const Profile& profile);  ///< Estimate::us alone
+/// An Estimate's numbers alone. Of a launch that the device cannot hold: infinite.
+struct GpuTimes {
+  double us = std::numeric_limits<double>::infinity(), compute_us = 0;
+  std::array<double, 3> level_us{};
+  int resident = 0;
+  std::string_view bound = "compute";
+};
+GpuTimes times(const GpuWorkload& workload, const Profile& profile);
 /// In which an SM (a core) issues the instructions, if nothing waits.
 double issue_ns(const Workload& workload, const Profile& profile);
 /// The least that an SM (a core) takes for these instructions, whatever else it does.

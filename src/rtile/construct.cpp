@@ -103,11 +103,44 @@ class Constructor {
   }
 
   bool makes(const RProgram& p) const { return p.extended == extended_; }
-  /// Fills in what is said about a plan of this constructor's.
+  /// Fills in what is said about a plan of this constructor's. Pre: its limit is known.
   void describe(Candidate& c) const {
-    limit(c);
     c.plan_json = plan_json(program_, profile_, *c.program, c.estimate);
     c.explanation = explain(program_, profile_, *c.program, c.estimate, c.limit_us, c.limit_bound);
+  }
+
+  /// Roofline: the fastest atoms at full rate on all workers, and compulsory traffic at each level's bandwidth.
+  void limit(Candidate& c) const {
+    double compute = 0;
+    for (const GroupPlan& g : c.program->groups)
+      for (size_t n = 0; n < g.nests.size(); ++n) {
+        const Nest& nest = g.group.nests[n];
+        double points = 1;
+        for (const NestAxis& a : nest.axes) points *= double(a.full ? a.full : a.extent);
+        const NestFacts f = nest_facts(program_, nest);
+        const NestPlan& p = g.nests[n];
+        const double per_atom = p.interleaved() ? double(p.atom->m) * p.atom->n * p.atom->k : profile_.vector_bits / 32.0;
+        for (const PaddedTaps& t : padded_taps(program_, nest)) points *= t.share(1);
+        if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
+      }
+    double read = 0, written = 0;
+    for (int t : program_.inputs) read += tensor_bytes(program_[t]);
+    for (int t : program_.outputs) written += tensor_bytes(program_[t]);
+    const int workers = std::max(1, std::min(threads_, profile_.cores));
+    c.limit_us = compute / workers / 1e3;
+    c.limit_bound = "compute";
+    std::vector<Group> groups;
+    for (const GroupPlan& g : c.program->groups) groups.push_back(g.group);
+    const Residence r = residence(program_, groups, profile_, threads_);
+    const size_t home = r.home.empty() ? 0 : size_t(r.home[0]);
+    for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
+      const hw::MemoryLevel& level = profile_.levels[l];
+      // a cache fetches the lines that are written; past it they may stream to memory
+      const bool cache = l + 1 < profile_.levels.size();
+      const double ns = profile_.transfer_ns(l, read, cache ? written : 0, cache ? 0 : written, workers);
+      const double us = (l == home ? r.missing : 1) * ns / workers / 1e3;
+      if ((l == home || r.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
+    }
   }
 
  private:
@@ -226,40 +259,6 @@ class Constructor {
     };
     return gpu() ? plan_rows(g, context(1), plan) : plan_fused(g, context(threads_), plan);
   }
-
-  /// Roofline: the fastest atoms at full rate on all workers, and compulsory traffic at each level's bandwidth.
-  void limit(Candidate& c) const {
-    double compute = 0;
-    for (const GroupPlan& g : c.program->groups)
-      for (size_t n = 0; n < g.nests.size(); ++n) {
-        const Nest& nest = g.group.nests[n];
-        double points = 1;
-        for (const NestAxis& a : nest.axes) points *= double(a.full ? a.full : a.extent);
-        const NestFacts f = nest_facts(program_, nest);
-        const NestPlan& p = g.nests[n];
-        const double per_atom = p.interleaved() ? double(p.atom->m) * p.atom->n * p.atom->k : profile_.vector_bits / 32.0;
-        for (const PaddedTaps& t : padded_taps(program_, nest)) points *= t.share(1);
-        if (f.products > 0) compute += points * f.products / (per_atom * p.atom->per_ns);
-      }
-    double read = 0, written = 0;
-    for (int t : program_.inputs) read += tensor_bytes(program_[t]);
-    for (int t : program_.outputs) written += tensor_bytes(program_[t]);
-    const int workers = std::max(1, std::min(threads_, profile_.cores));
-    c.limit_us = compute / workers / 1e3;
-    c.limit_bound = "compute";
-    std::vector<Group> groups;
-    for (const GroupPlan& g : c.program->groups) groups.push_back(g.group);
-    const Residence r = residence(program_, groups, profile_, threads_);
-    const size_t home = r.home.empty() ? 0 : size_t(r.home[0]);
-    for (size_t l = home > 0 ? home - 1 : 0; l <= home; ++l) {  // what the last cache kept comes from there
-      const hw::MemoryLevel& level = profile_.levels[l];
-      // a cache fetches the lines that are written; past it they may stream to memory
-      const bool cache = l + 1 < profile_.levels.size();
-      const double ns = profile_.transfer_ns(l, read, cache ? written : 0, cache ? 0 : written, workers);
-      const double us = (l == home ? r.missing : 1) * ns / workers / 1e3;
-      if ((l == home || r.missing < 1) && us > c.limit_us) c.limit_us = us, c.limit_bound = level.name;
-    }
-  }
 };
 
 /// Some nest has rows of few vectors of which half a one is left over: vectors of half the length would fill all their lanes.
@@ -338,7 +337,7 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
     if (in_parts && (in_parts != whole->extended || for_idle != for_all)) split(in_parts, for_all);
   }
   if (gpu) {
-    maker(all.front())->describe(all.front());  // its limit
+    maker(all.front())->limit(all.front());
     const auto best_of_form = std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.program->extended == form.program; });
     const auto whole = (best_of_form == all.end() ? all.front() : *best_of_form).program;
     for (const double share : {0.25, 1.0}) {
@@ -352,7 +351,7 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
   }
   const size_t keep = size_t(std::max(1, options.top_k));
   if (all.size() > keep) all.resize(keep);
-  for (Candidate& c : all) maker(c)->describe(c);
+  for (Candidate& c : all) maker(c)->limit(c), maker(c)->describe(c);
   return all;
 }
 

@@ -56,14 +56,13 @@ double Planner::launch(NestPlan& p, GpuTile& tile, int block_tasks, int block_ro
       (axes < 2 || tasks % block_rows || p.parallel[axes - 2].parts % block_rows || p.parallel[axes - 1].parts % (tasks / block_rows)))
     return std::numeric_limits<double>::infinity();
   p.block_tasks = tasks, p.block_rows = block_rows;
-  return hw::estimate_us(tile.launch(p), c_.profile);
+  return hw::times(tile.launch(p), c_.profile).us;
 }
 
 void Planner::enumerate_launches(const NestPlan& base) {
   NestPlan p = base;
   deal_out(p, outputs_);
   GpuTile tile(nest_, facts_, p, c_);
-  const auto beaten = [&](double us) { return plans_.size() >= keep_ && us >= plans_.back().estimate.us; };
   if (beaten(tile.least_us())) return;
   for (const auto& order : loop_orders(base)) {
     deal_out(p, order);
@@ -81,28 +80,31 @@ void Planner::enumerate_launches(const NestPlan& base) {
   }
 }
 
-void Planner::time_in_warp(NestPlan& p, const std::vector<int>& order) const {
+double Planner::time_in_warp(NestPlan& p, const std::vector<int>& order) const {
   p.loops.clear(), p.parallel.clear();
   for (int a : order) p.loops.push_back({a, 1});
-  p.estimate.us = std::numeric_limits<double>::infinity();
+  double best = std::numeric_limits<double>::infinity();
+  int axis = -1;
   for (int a = 0; a < n_ && c_.tile_warps > 1; ++a) {
     if (!deals_out(p, a)) continue;
-    NestPlan dealt = p;
-    dealt.parallel = {{a, c_.tile_warps}};
-    dealt.estimate = estimate_in_warp(dealt);
-    if (dealt.estimate.us < p.estimate.us) p = std::move(dealt);
+    p.parallel.assign(1, {a, c_.tile_warps});
+    const double us = us_in_warp(hw::times(workload_in_warp(p), c_.profile));
+    if (us < best) best = us, axis = a;
   }
-  if (p.parallel.empty()) p.estimate = estimate_in_warp(p);
+  p.parallel.clear();
+  if (axis < 0) return us_in_warp(hw::times(workload_in_warp(p), c_.profile));
+  p.parallel.assign(1, {axis, c_.tile_warps});
+  return best;
 }
 
-hw::Estimate Planner::estimate_in_warp(const NestPlan& p) const {
+hw::GpuWorkload Planner::workload_in_warp(const NestPlan& p) const {
   constexpr int kWarps = 8;  // of a block; which it will be is decided for all nests of the task together
-  hw::GpuWorkload w = workload_in_warp(nest_, facts_, p, c_, kWarps);
+  hw::GpuWorkload w = rtile::workload_in_warp(nest_, facts_, p, c_, kWarps);
   w.together = 1;
-  hw::Estimate e = hw::estimate(w, c_.profile);
-  if (e.resident > 0) e.us = e.compute_us + e.level_us[1] + e.overhead_us;
-  return e;
+  return w;
 }
+
+double Planner::us_in_warp(const hw::GpuTimes& t) const { return t.resident > 0 ? t.compute_us + t.level_us[1] + c_.profile.call_us : t.us; }
 
 bool Planner::deals_out(const NestPlan& p, int axis) const {
   if (!reduced(axis)) return p.tile[size_t(axis)].blocks > 1;
@@ -115,7 +117,10 @@ bool Planner::deals_out(const NestPlan& p, int axis) const {
 void Planner::enumerate_in_warp(const NestPlan& base) {
   NestPlan p = base;
   for (const auto& order : loop_orders(base)) {
-    time_in_warp(p, order);
+    const double us = time_in_warp(p, order);
+    if (beaten(us)) continue;
+    p.estimate = hw::estimate(workload_in_warp(p), c_.profile);
+    p.estimate.us = us;
     offer(p);
   }
 }

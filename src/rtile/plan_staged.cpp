@@ -220,7 +220,7 @@ class BlockPlanner {
     *tried_ = block_;
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
-    const double us = hw::estimate_us(g, c_.profile);
+    const double us = hw::times(g, c_.profile).us;
     if (!std::isfinite(us)) return;
     const auto before = [&](const Tried& t) { return std::pair(us, number_) < std::pair(t.us, t.number); };
     if (best_.size() == kKept && !before(best_.back())) return;

@@ -113,8 +113,7 @@ bool Planner::transposes(const NestPlan& p) {
 void Planner::score(NestPlan p) {
   double us = 0;
   if (c_.warps > 0) {
-    time_in_warp(p, outputs_);
-    us = p.estimate.us;
+    us = time_in_warp(p, outputs_);
   } else if (gpu()) {
     deal_out(p, outputs_);
     GpuTile tile(nest_, facts_, p, c_);

@@ -65,6 +65,7 @@ class Planner {
   int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
   /// On a GPU plans_ are sorted, the fastest that there will be, from the start: there is one of every launch.
   void offer(const NestPlan& p);
+  bool beaten(double us) const { return plans_.size() >= keep_ && us >= plans_.back().estimate.us; }
   /// Of plans_ from `first` on: `keep` of them, fastest first.
   void keep_fastest(size_t first, size_t keep);
 
@@ -206,12 +207,13 @@ class Planner {
   void enumerate_launches(const NestPlan& base);
   /// Of a nest that is part of a warp's task, or of one that several warps share: loops over its blocks, and no others.
   void enumerate_in_warp(const NestPlan& base);
-  /// ... and, where several warps share the task, the axis of which each of them has a part, if there is one.
-  void time_in_warp(NestPlan& p, const std::vector<int>& order) const;
-  bool deals_out(const NestPlan& p, int axis) const;
+  /// The time; and, where several warps share the task, the axis of which each of them has a part, if there is one.
+  double time_in_warp(NestPlan& p, const std::vector<int>& order) const;
+  hw::GpuWorkload workload_in_warp(const NestPlan& p) const;
   /// The SM's time, to which the other nests' come, and L2's, which does not have to bring what waits in registers: memory's is the same
   /// whatever the tile.
-  hw::Estimate estimate_in_warp(const NestPlan& p) const;
+  double us_in_warp(const hw::GpuTimes& times) const;
+  bool deals_out(const NestPlan& p, int axis) const;
 };
 
 }  // namespace rgen::rtile
