@@ -168,16 +168,16 @@ class Constructor {
     size_t n = 0;
     for (const GroupPlan& g : p.groups)
       for (size_t i = 0; i < g.nests.size(); ++i, ++n)
-        least += g.shared.empty() ? g.nests[i].estimate.us : moving_us(nest_facts(program_, alone[n].nests[0]), alone[n].nests[0], in);
+        least += g.shared.empty() ? g.nests[i].estimate.us : moving_us(nest_facts(program_, alone[n].nests[0]), in);
     return estimate(p).us < least;
   }
-  double moving_us(const NestFacts& facts, const Nest& nest, const Residence& in) const {
+  double moving_us(const NestFacts& facts, const Residence& in) const {
     double us = 0;
     for (const int level : {1, 2}) {
       double read = 0, written = 0;
       for (const auto& o : facts.operands)
         if (in.home[size_t(o.tensor)] >= level)
-          (o.is_store ? written : read) += footprint_bytes(o, nest.extents(), profile_.levels[1].line_bytes, Fetch::sectors);
+          (o.is_store ? written : read) += footprint_bytes(o, facts.extents, profile_.levels[1].line_bytes, Fetch::sectors);
       const hw::MemoryLevel& l = profile_.levels[size_t(level)];
       us = std::max(us, (read / l.read_gbs(profile_.cores) + written / l.write_gbs(profile_.cores)) / profile_.cores / 1e3);
     }

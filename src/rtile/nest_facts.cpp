@@ -158,17 +158,18 @@ std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vecto
 
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
   NestFacts f;
+  f.extents = nest.extents(), f.full_extents = nest.full_extents();
   for (const Operand& o : collect_operands(nest)) {
     auto x = facts_of(program, nest, o.access.tensor, o.access.index);
-    x.guards = guarded_dims(program, o.access, nest.full_extents());
+    x.guards = guarded_dims(program, o.access, f.full_extents);
     const ir::Tensor& tensor = program[o.access.tensor];
     for (int d : x.guards) {
-      const auto [lo, hi] = ir::bounds(o.access.index[size_t(d)], nest.full_extents());
+      const auto [lo, hi] = ir::bounds(o.access.index[size_t(d)], f.full_extents);
       const int64_t before = std::max<int64_t>(0, -lo), behind = std::max<int64_t>(0, hi + 1 - x.shape[size_t(d)]);
       x.outside.push_back(double(before + behind) / double(hi + 1 - lo));
     }
     if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1) {
-      const BoxLayout box = box_layout(tensor, o.access, nest.full_extents());
+      const BoxLayout box = box_layout(tensor, o.access, f.full_extents);
       x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
       x.box_row = box.inner * box.count[box.run], x.box_rows = 1, x.box_shape = box.shape;
       for (size_t d = 0; d < box.run; ++d) x.box_rows *= box.count[d];

@@ -32,7 +32,8 @@ struct NestFacts {
     bool is_store = false;
     bool inner = true;  ///< read (written) at every point, not only after the reduction
   };
-  std::vector<OperandFacts> operands;  ///< reads (as NestPlan::operands), then one per stored statement
+  std::vector<int64_t> extents, full_extents;  ///< the nest's
+  std::vector<OperandFacts> operands;          ///< reads (as NestPlan::operands), then one per stored statement
   size_t reads = 0;
   int products = 0;     ///< inner sum statements that are one multiply-add
   bool slides = false;  ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same

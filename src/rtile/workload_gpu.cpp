@@ -121,7 +121,7 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
     if (in_registers(o)) keep(nest, plan, o, c, w);
   w.rounds = rounds(plan, w.task, blocks);
   if (in_parts(nest, plan)) meet(nest, plan, blocks, c.profile, w);
-  const std::vector<int64_t> here = nest.extents(), all = nest.full_extents();
+  const std::vector<int64_t>&here = facts.extents, &all = facts.full_extents;
   const int line = c.profile.levels[1].line_bytes;
   for (const NestFacts::OperandFacts& o : facts.operands) {
     const int home = c.home[size_t(o.tensor)];

@@ -193,10 +193,11 @@ TEST_CASE("a GPU's products stay kernels of their own beside the softmax between
   const ir::TensorProgram program = ir::parse_program(
       R"({"name": "at", "op": "attention", "dtype": "f16", "params": {"heads": 12, "seq": 512, "dim": 64, "scale": 0.125}})");
   const rtile::Candidate c = rtile::construct(program, hw::load_profile("h100"), {}).front();
-  REQUIRE(c.program->groups.size() == 3);
-  CHECK(c.program->groups[0].block_tasks == 0);
-  CHECK(c.program->groups[1].block_tasks > 0);
-  CHECK(c.program->groups[2].block_tasks == 0);
+  std::string kernels;  // copies and sums over parts may be beside them
+  for (const rtile::GroupPlan& g : c.program->groups)
+    kernels += g.nests.size() > 1 ? 's' : g.nests[0].staging ? 'p' : '-';
+  std::erase(kernels, '-');
+  CHECK(kernels == "psp");
 }
 
 TEST_CASE("rows that shared memory cannot hold stay in several kernels") {
