@@ -336,8 +336,17 @@ TEST_CASE("products on tensor cores in the shim: every type, odd extents, severa
   const std::vector<test::Problem> problems = test::make_problems(programs);
   KernelBatch batch;
   const hw::Profile profile = hw::load_profile("a100");
-  for (const test::Problem& p : problems)
+  for (const test::Problem& p : problems) {
     for (int rank : {0, 9}) batch.add(p, profile, 0, rank);
+    // rows that begin anywhere are loaded byte by byte, which is seldom the first choice
+    const auto plans = rtile::construct(*p.program, profile, {0, 4000, 8});
+    const auto warp = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+      return c.program->groups.back().nests.back().form == rtile::AtomForm::warp;
+    });
+    REQUIRE_MESSAGE(warp != plans.end(), p.program->name);
+    batch.add(p, profile, *warp, "a warp's own rows");
+  }
   CHECK(batch.mentioning("mma_") >= problems.size());
+  CHECK(batch.mentioning("fragment_load_a_unaligned(parts") >= 3);
   check(batch);
 }
