@@ -82,7 +82,8 @@ class MultistageLowering : StagedBlock {
   void fetch(const std::string& primitive, int64_t part, const Int& at) { effect(primitive, {Int(part), Address{ring_, at}}); }
 
   void multiply_warps(const Int& from) {
-    const std::string load = std::string("fragment_staged_") + (rounds() ? "tf32_" : ""), product = "mma_" + (rounds() ? "tf32" : factors(c_));
+    const std::string load = std::string("fragment_staged_") + (rounds() ? "tf32_" : ""),
+                      product = "mma_" + (rounds() ? "tf32" : factors(c_));
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
     for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + "a", i, from + row + Int(i * 16 * kRowBytes));
     for (int64_t j = 0; j < column_tiles(); ++j) {

@@ -121,8 +121,7 @@ std::vector<StagedBlock::Source> StagedBlock::columns() {
 }
 
 /// A row, the x-th point of the axes, from an element of its step on: where it is, and the conditions of its elements.
-StagedBlock::Source StagedBlock::source(int operand_number, const std::vector<int>& axes, const Int& x, const Int& first_k,
-                                        bool guarded) {
+StagedBlock::Source StagedBlock::source(int operand_number, const std::vector<int>& axes, const Int& x, const Int& first_k, bool guarded) {
   const Operand& o = operand(operand_number);
   const Addressing& m = addressing(operand_number);
   const std::vector<Int> at = point(axes, x);
@@ -156,8 +155,8 @@ std::vector<StagedBlock::Source> StagedBlock::gather(int operand_number, const s
   return sources;
 }
 
-/// Of a step, a thread copies elements of the same rows: along k, of a warp's 4 rows, 8 neighbours at a time; along the rows, of a warp's 32,
-/// one k.
+/// Of a step, a thread copies elements of the same rows: along k, of a warp's 4 rows, 8 neighbours at a time; along the rows, of a warp's
+/// 32, one k.
 std::vector<StagedBlock::Source> StagedBlock::gather_elements(int operand_number, const std::vector<int>& axes, const Int& first,
                                                               int64_t rows, bool guarded) {
   const bool a = operand_number == c_.plan.operand_a;
@@ -249,9 +248,10 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
       const int part = b_.variable("part", 0, s.elements - 1);
       if (s.padded_k) inside.push_back(left - Int(1) - Int::var(part, s.apart));
       loop(part, s.elements, [&] {
-        put_copy("cp4",
-                 {Address{ring_, to + s.to + Int::var(part, s.apart * s.pitch)}, Address{s.pointer, step + Int::var(part, s.apart * along_k)}},
-                 inside);
+        put_copy(
+            "cp4",
+            {Address{ring_, to + s.to + Int::var(part, s.apart * s.pitch)}, Address{s.pointer, step + Int::var(part, s.apart * along_k)}},
+            inside);
       });
     } else if (s.padded_k && k_extent() % piece != 0) {
       put_copy("cp16_part", {Address{ring_, to + s.to}, Address{s.pointer, step}, left * element_bytes(*s.operand)}, inside);
@@ -363,8 +363,8 @@ void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, 
   across.vec = s_.row_axes.back();
   across.tile[size_t(across.vec)] = rtile::Blocking(extent(across.vec), across.lanes, across.lanes);
   across.tile[size_t(c_.plan.vec)] = rtile::Blocking(extent(c_.plan.vec), 1, 1);
-  NestContext context{b_,   c_.program, c_.nest, across, c_.location, c_.addressing, c_.origin, c_.accumulator, c_.prefix,
-                      c_.workers, c_.contraction};
+  NestContext context{b_,        c_.program,     c_.nest,   across,     c_.location,   c_.addressing,
+                      c_.origin, c_.accumulator, c_.prefix, c_.workers, c_.contraction};
   TileVariant half;
   half.size.assign(size_t(n_), 1), half.tail = Staging::kOfLine;
   const std::vector<Int> at = point(s_.row_axes, within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));

@@ -159,8 +159,8 @@ class Constructor {
     return sum;
   }
 
-  /// On a GPU, where each nest alone is a launch: would the nests that are fused, if they did nothing but to move their tensors, take longer
-  /// one by one than all of them together? Then only the fused ones are planned, if one plan is enough.
+  /// On a GPU, where each nest alone is a launch: would the nests that are fused, if they did nothing but to move their tensors, take
+  /// longer one by one than all of them together? Then only the fused ones are planned, if one plan is enough.
   bool fusion_gains(const RProgram& p, const std::vector<Group>& alone) const {
     if (!gpu() || top_k_ > 1 || breadth_ > 1) return false;
     const Residence in = residence(program_, alone, profile_, threads_);

@@ -25,10 +25,10 @@ struct NestFacts {
       size_t dimension, axis;
       int64_t coef;  ///< |dim_coef|, not 0
     };
-    std::vector<Walk> walks;  ///< dim_coef without its zeros, last dimension first
+    std::vector<Walk> walks;              ///< dim_coef without its zeros, last dimension first
     std::vector<int64_t> shape, strides;  ///< the tensor's
-    std::vector<int> guards;      ///< dimensions that can leave the tensor
-    std::vector<double> outside;  ///< ... and of each the share of the indices reached that do
+    std::vector<int> guards;              ///< dimensions that can leave the tensor
+    std::vector<double> outside;          ///< ... and of each the share of the indices reached that do
     bool is_store = false;
     bool inner = true;  ///< read (written) at every point, not only after the reduction
   };

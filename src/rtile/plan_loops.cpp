@@ -104,7 +104,9 @@ hw::GpuWorkload Planner::workload_in_warp(const NestPlan& p) const {
   return w;
 }
 
-double Planner::us_in_warp(const hw::GpuTimes& t) const { return t.resident > 0 ? t.compute_us + t.level_us[1] + c_.profile.call_us : t.us; }
+double Planner::us_in_warp(const hw::GpuTimes& t) const {
+  return t.resident > 0 ? t.compute_us + t.level_us[1] + c_.profile.call_us : t.us;
+}
 
 bool Planner::deals_out(const NestPlan& p, int axis) const {
   if (!reduced(axis)) return p.tile[size_t(axis)].blocks > 1;

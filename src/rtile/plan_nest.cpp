@@ -109,8 +109,8 @@ double Planner::least_us(const NestPlan& p, bool tile) const {
   for (size_t i = 0; i < facts_.reads && tile && p.form == AtomForm::vector; ++i) {
     const auto& o = facts_.operands[i];
     if (!o.inner) continue;
-    // what a window's steps, and those along which it does not move, read may be kept; neighbours along the reduction may come 16 bytes at a
-    // time, a vector of them for all lanes
+    // what a window's steps, and those along which it does not move, read may be kept; neighbours along the reduction may come 16 bytes at
+    // a time, a vector of them for all lanes
     double once = double(reuse(p, i)) * (o.coef[size_t(p.vec)] == 0 ? 16.0 / o.element_bytes : p.lanes);
     for (int a = 0; a < n_; ++a)
       if (reduced(a) && (o.coef[size_t(a)] == 0 || slides_[i][size_t(a)])) once *= double(extent(a));

@@ -30,8 +30,8 @@ bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFac
   return pieces(l.constant);
 }
 
-/// How a lane's factor is copied, if it can be: neighbours along k or along the rows, the last axis fastest, lie side by side, or every other
-/// one does.
+/// How a lane's factor is copied, if it can be: neighbours along k or along the rows, the last axis fastest, lie side by side, or every
+/// other one does.
 std::optional<Staging::Copies> element_copies(const NestFacts::OperandFacts& o, const Operand& operand, int row_axis, int k) {
   if (operand.placement == Placement::prepack) return Staging::Copies::pieces;
   if (operand.placement != Placement::direct || operand.transposed || !o.affine || o.coef[size_t(k)] == 0 || guards_use(o, k)) return {};
@@ -209,8 +209,9 @@ class BlockPlanner {
         block_.stages = stages, block_.depth = depth, ++number_;
         // a box has rows of 128 bytes, at most 256 of them
         if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;
-        const int64_t bytes = stages * depth * kStepBytes *
-                              (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
+        const int64_t bytes =
+            stages * depth * kStepBytes *
+            (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
         if (bytes <= c_.profile.gpu.smem_per_block && steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth)
           consider();
       }
@@ -286,7 +287,7 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFa
 std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
                                   const std::vector<int>& row_axes, int k_axis) {
   if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds != 0.0 || o.coef[size_t(k_axis)] != 1) return std::nullopt;
-  PixelBox b;  // of images, height, width, channels
+  PixelBox b;               // of images, height, width, channels
   std::vector<int> places;  // outermost first
   for (int d = 0; d < 4; ++d) {
     const ir::Index& index = operand.access.index[size_t(d)];

@@ -27,16 +27,16 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t row
 
 /// A block in numbers.
 struct Shape {
-  int64_t steps, rows, columns;                                     ///< of k; of sums
-  double warps, copying;                                            ///< that multiply; that copy: others or the same
-  double all;                                                       ///< of the block
-  double row_tiles, column_tiles;                                   ///< of 16 rows and 32 columns, a multiplying warp's
+  int64_t steps, rows, columns;    ///< of k; of sums
+  double warps, copying;           ///< that multiply; that copy: others or the same
+  double all;                      ///< of the block
+  double row_tiles, column_tiles;  ///< of 16 rows and 32 columns, a multiplying warp's
   struct Copied {
     double copies = 0, rows = 0;  ///< a copying thread's, a step; rows that they are of, each with a pointer
   } a, b;                         ///< a bulk copy is nobody's
-  double used_rows;                                                 ///< share of the rows that are in the matrix
-  double in_line;                                                   ///< share of the results that leave column by column (rows_in_line)
-  bool packed;                                                      ///< the columns' factor
+  double used_rows;               ///< share of the rows that are in the matrix
+  double in_line;                 ///< share of the results that leave column by column (Staging::line)
+  bool packed;                    ///< the columns' factor
   double vectors() const { return 16 * row_tiles * column_tiles; }  ///< of results, a multiplying warp's
 };
 Shape::Copied copied(Staging::Copies how, double rows, double threads) {
@@ -85,10 +85,10 @@ Step step_of(Staging::Unit unit, const Shape& b) {
 }
 
 /// The share of a lane's multiply-adds that wait a cycle for a bank of registers. Where a scheduler has lanes for one a cycle, each bank
-/// delivers one operand in it, so that two of three must be different banks' and the third be kept from the instruction before: the products
-/// of a tile are ordered for that (products_f32), and counted in the SASS of 1 to 9 tiles, 0.36 to 0.09 are not as they should be. (Products
-/// of 4096³ as ordered before, 0.45 of which were not, kept an H200's lanes busy for 0.64 of the time; 0.637 follows.) Fewer lanes take two
-/// cycles.
+/// delivers one operand in it, so that two of three must be different banks' and the third be kept from the instruction before: the
+/// products of a tile are ordered for that (products_f32), and counted in the SASS of 1 to 9 tiles, 0.36 to 0.09 are not as they should be.
+/// (Products of 4096³ as ordered before, 0.45 of which were not, kept an H200's lanes busy for 0.64 of the time; 0.637 follows.) Fewer
+/// lanes take two cycles.
 double bank_waits(const hw::Atom& atom, const hw::Profile& profile, double tiles) {
   const double a_cycle = atom.per_ns * atom.m * atom.n * atom.k / 32 / (profile.gpu.schedulers * profile.ghz);
   return a_cycle > 0.75 ? 0.36 / std::pow(tiles, 0.6) : 0;
@@ -107,9 +107,8 @@ double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b
   const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
     return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
   };
-  return double(b.steps * kStepBytes) *
-         (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
-          double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
+  return double(b.steps * kStepBytes) * (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
+                                         double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -119,8 +118,7 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows),
-               sums = b.vectors() + step_of(s.unit, b).registers;
+  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows), sums = b.vectors() + step_of(s.unit, b).registers;
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 

@@ -7,8 +7,8 @@
 
 #include "emit/backend.h"
 #include "lower/lower.h"
-#include "rtile/plan_nest.h"
 #include "rtile/construct.h"
+#include "rtile/plan_nest.h"
 #include "rtile/rprogram.h"
 #include "rtile/staged.h"
 #include "rtile/workload.h"

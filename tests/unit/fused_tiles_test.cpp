@@ -194,8 +194,7 @@ TEST_CASE("a GPU's products stay kernels of their own beside the softmax between
       R"({"name": "at", "op": "attention", "dtype": "f16", "params": {"heads": 12, "seq": 512, "dim": 64, "scale": 0.125}})");
   const rtile::Candidate c = rtile::construct(program, hw::load_profile("h100"), {}).front();
   std::string kernels;  // copies and sums over parts may be beside them
-  for (const rtile::GroupPlan& g : c.program->groups)
-    kernels += g.nests.size() > 1 ? 's' : g.nests[0].staging ? 'p' : '-';
+  for (const rtile::GroupPlan& g : c.program->groups) kernels += g.nests.size() > 1 ? 's' : g.nests[0].staging ? 'p' : '-';
   std::erase(kernels, '-');
   CHECK(kernels == "psp");
 }

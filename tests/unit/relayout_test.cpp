@@ -94,7 +94,8 @@ TEST_CASE("planes over which windows slide are copied with their channels innerm
 }
 
 TEST_CASE("for a GPU that stages, the operand across the reduction is copied, borders and all") {
-  const auto image = stageable(R"({"op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
+  const auto image = stageable(
+      R"({"op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 8, "w": 9, "ci": 32, "co": 16, "r": 3, "s": 3, "stride": 1, "pad": 1,
                            "layout": "NCHW"}})");
   REQUIRE(image);
   REQUIRE(image->nests.size() == 2);

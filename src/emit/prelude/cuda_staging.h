@@ -153,8 +153,8 @@ INLINE void fragment_staged_f32_b(vu* b, const void* p) {
   b[0] = v.x, b[1] = v.y, b[2] = v.z, b[3] = v.w;
 }
 //@ products_f32
-/// One k of a lane's 4 × 4 sums of each of rows × columns tiles. Along the shorter side to and fro, each product has one factor in common with
-/// the one before: compilers then keep that factor at the multiplier, and the other registers in different banks.
+/// One k of a lane's 4 × 4 sums of each of rows × columns tiles. Along the shorter side to and fro, each product has one factor in common
+/// with the one before: compilers then keep that factor at the multiplier, and the other registers in different banks.
 template <int rows, int columns>
 INLINE void products_f32(vf (*sums)[16], const vu (*parts)[16]) {
   constexpr int kShort = 4 * (rows > columns ? columns : rows), kLong = 4 * (rows > columns ? rows : columns);
