@@ -133,7 +133,14 @@ class Packing {
     if (a == to_.plan.vec) at = at + w.stream * to_.packed.stream_columns;
     w.src = w.src + at * to_.stride(a);
     // fragments: rows of 64 bytes, one a column; 512 bytes that a warp reads at once are 8 of them
-    w.dst = w.dst + i * (to_.fragments && a == to_.plan.vec ? to_.k_step : to_.packed.inside[size_t(a)]);
+    Int place = i;
+    if (to_.lanes && a == to_.plan.vec) {
+      constexpr int64_t kApart = rtile::Staging::kLaneColumns;
+      Body& body = w.loops.body();
+      const Int in_tile = b_.remainder(body, "in_tile", i, 4 * kApart);
+      place = i - in_tile + b_.remainder(body, "first", in_tile, kApart) * 4 + b_.quotient(body, "of_lane", in_tile, kApart);
+    }
+    w.dst = w.dst + place * (to_.fragments && a == to_.plan.vec ? to_.k_step : to_.packed.inside[size_t(a)]);
     if (t.start(t.blocks - 1) + t.hi * t.unit > t.extent || t.ragged()) w.inside.push_back(Int(t.extent - 1) - at);
   }
 };

@@ -23,6 +23,7 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
       given(rtile::linearise(index, source.strides, int(axes.size()))),
       grouped(plan.interleaved() && operand == plan.operand_b),
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->unit == rtile::Staging::Unit::warp))),
+      lanes(grouped && plan.staging && plan.staging->unit == rtile::Staging::Unit::lane),
       corrected(grouped && plan.offset_a) {
   const std::vector<int64_t> zeros(axes.size(), 0);
   packed = {-1, zeros, zeros, zeros, zeros};

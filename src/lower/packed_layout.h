@@ -20,6 +20,7 @@ struct PackedLayout {
 
   bool grouped;    ///< the operand whose neighbours along k one instruction multiplies
   bool fragments;  ///< ... in the order of a warp's fragments
+  bool lanes;      ///< ... a lane's columns side by side (rtile::Staging::kLaneColumns)
   bool corrected;  ///< ... with the sums of its columns after each panel
 
   /// Neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded.

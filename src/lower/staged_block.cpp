@@ -156,28 +156,31 @@ std::vector<StagedBlock::Source> StagedBlock::gather(int operand_number, const s
 }
 
 /// Of a step, a thread copies elements of the same rows: along k, of a warp's 4 rows, 8 neighbours at a time; along the rows, of a warp's
-/// 32, one k.
+/// 32, one k. Staging::kLaneRows says which places they take.
 std::vector<StagedBlock::Source> StagedBlock::gather_elements(int operand_number, const std::vector<int>& axes, const Int& first,
                                                               int64_t rows, bool guarded) {
   const bool a = operand_number == c_.plan.operand_a;
   const bool along_k = (a ? s_.copies_a : s_.copies_b) == Staging::Copies::along_k;
   const int64_t pitch = a ? k_bytes_a() : k_bytes_b(), warps = copiers_ / 32, step = c_.plan.k_step;
+  const int64_t apart = a ? Staging::kLaneRows : Staging::kLaneColumns;  // of a lane's rows
   const Int lane = remainder("lane", copier_, 32), warp = quotient("warp", copier_, 32);
-  Int row, k;
-  int64_t rows_at_once, k_at_once;
-  if (along_k) {
-    rows_at_once = 4 * warps, k_at_once = 8;
-    row = warp * 4 + quotient("row", lane, 8), k = remainder("k", lane, 8);
-  } else {
-    const int64_t across = std::min(warps, rows / 32);  // warps
-    rows_at_once = 32 * across, k_at_once = warps / across;
-    row = remainder("side", warp, across) * 32 + lane, k = quotient("k", warp, across);
-  }
+  const int64_t across = std::min(warps, rows / 32);  // warps
+  const int64_t rows_at_once = along_k ? 4 * warps : 32 * across, k_at_once = along_k ? 8 : warps / across;
+  const Int k = along_k ? remainder("k", lane, 8) : quotient("k", warp, across);
   std::vector<Source> sources;
   for (int64_t pass = 0; pass < rows / rows_at_once; ++pass) {
-    const Int in_block = row + Int(pass * rows_at_once);
-    Source s = source(operand_number, axes, value("m", first + in_block), k, guarded);
-    s.to = k * pitch + in_block * size_of(DType::f32);
+    Int row, place;
+    if (along_k) {  // those of one lane
+      const Int fours = warp + Int(pass * warps), one = quotient("of_lane", lane, 8);
+      row = quotient("rows_of", fours, apart) * (4 * apart) + remainder("first", fours, apart) + one * apart;
+      place = fours * 4 + one;
+    } else {
+      const Int side = remainder("side", warp, across) * 32 + Int(pass * rows_at_once), in_tile = remainder("in_tile", lane, 4 * apart);
+      row = side + lane;
+      place = side + lane - in_tile + remainder("first", in_tile, apart) * 4 + quotient("of_lane", in_tile, apart);
+    }
+    Source s = source(operand_number, axes, value("m", first + row), k, guarded);
+    s.to = k * pitch + place * size_of(DType::f32);
     s.elements = step / k_at_once, s.apart = k_at_once, s.pitch = pitch;
     sources.push_back(std::move(s));
   }

@@ -131,6 +131,9 @@ struct Staging {
   /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
   int cluster = 1;
   int64_t grid = 0;
+  /// Unit lane: rows of a tile that are so far apart are a lane's, columns likewise, and take four places side by side in a stage; their
+  /// sums leave one by one, without bank conflicts, and so need not lie in neighbouring registers, whose banks the products ask for.
+  static constexpr int64_t kLaneRows = 4, kLaneColumns = 8;
   /// Results that lie along the rows, not along the columns (planes of an image): so many rows, points of the last row axes, are neighbours
   /// in all that is stored, and neighbours or the same in what the epilogue reads. 1: the columns are, or nothing is.
   int64_t line = 1;

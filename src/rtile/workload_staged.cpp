@@ -84,11 +84,10 @@ Step step_of(Staging::Unit unit, const Shape& b) {
   return {};
 }
 
-/// The share of a lane's multiply-adds that wait a cycle for a bank of registers. Where a scheduler has lanes for one a cycle, each bank
-/// delivers one operand in it, so that two of three must be different banks' and the third be kept from the instruction before: the
-/// products of a tile are ordered for that (products_f32), and counted in the SASS of 1 to 9 tiles, 0.36 to 0.09 are not as they should be.
-/// (Products of 4096³ as ordered before, 0.45 of which were not, kept an H200's lanes busy for 0.64 of the time; 0.637 follows.) Fewer
-/// lanes take two cycles.
+/// The share of a lane's multiply-adds that wait a cycle for a bank of registers. Where a scheduler has lanes for one a cycle, each of two
+/// banks delivers one operand in it: two of three must be different banks', the third kept from the instruction before. Products are
+/// ordered for that (products_f32), but for so many, counted in the SASS of 43 kernels. (Of 4096³ as ordered before, 0.45 were not, from
+/// which 0.637 follows; an H200's lanes were busy for 0.64 of the time.) Fewer lanes take two cycles.
 double bank_waits(const hw::Atom& atom, const hw::Profile& profile, double tiles) {
   const double a_cycle = atom.per_ns * atom.m * atom.n * atom.k / 32 / (profile.gpu.schedulers * profile.ghz);
   return a_cycle > 0.75 ? 0.36 / std::pow(tiles, 0.6) : 0;

@@ -141,7 +141,7 @@ INLINE void fragment_staged_tf32_a(vu* a, const void* p) { staged_rows<2>(a, p),
 //@ fragment_staged_tf32_b
 INLINE void fragment_staged_tf32_b(vu* b, const void* p) { staged_rows<4>(b, p), round_tf32<16>(b); }
 //@ fragment_staged_f32_a
-/// One k of a tile's 16 rows, which lie side by side: lane 8r + c has rows 4r to 4r + 3 and columns 4c to 4c + 3.
+/// One k of a tile's 16 rows: lane 8r + c has rows r, r + 4, …, which lie side by side, and columns c, c + 8, ….
 INLINE void fragment_staged_f32_a(vu* a, const void* p) {
   const uint4 v = smem_get((const uint4*)p + lane() / 8);
   a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
@@ -170,10 +170,10 @@ INLINE void products_f32(vf (*sums)[16], const vu (*parts)[16]) {
 //@ fragment_store_f32
 /// As fragment_store, of the sums that the lanes made for themselves.
 INLINE void fragment_store_f32(const vf* c, vf* p) {
-  vf* const q = p + lane() / 8 * 160 + lane() % 8 * 4;
+  vf* const q = p + lane() / 8 * 40 + lane() % 8;
   __syncwarp();  // what was here has been read
 #pragma unroll
-  for (int i = 0; i < 4; ++i) smem_put((float4*)(q + 40 * i), make_float4(c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]));
+  for (int i = 0; i < 16; ++i) smem_put(q + i / 4 * 160 + i % 4 * 8, c[i]);
   __syncwarp();
 }
 //@ shared_address
