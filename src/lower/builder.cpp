@@ -69,6 +69,12 @@ Int Builder::remainder(Body& body, const std::string& name, const Int& x, int64_
   return Int::var(v);
 }
 
+Int Builder::place_in_lanes(Body& body, const Int& x, int64_t apart) {
+  constexpr int64_t kOfLane = 4;
+  const Int in_tile = remainder(body, "in_tile", x, kOfLane * apart);
+  return x - in_tile + remainder(body, "first", in_tile, apart) * kOfLane + quotient(body, "of_lane", in_tile, apart);
+}
+
 std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t tasks) {
   const int first = variable("first", 0, count), last = variable("last", 0, count);
   const auto part = [&](int var, const Int& of_all) {

@@ -56,6 +56,8 @@ class Builder {
   Int remainder(Body& body, const std::string& name, const Int& x, int64_t by);
   /// Blocking::start of a block that is at most the `last`: (b·hi − max(0, b − n_hi))·unit.
   Int start(Body& body, const rtile::Blocking& t, const Int& block, int64_t last);
+  /// The place of the x-th row (column) in a stage of rtile::Staging's unit lane: those of a lane, `apart` from each other, side by side.
+  Int place_in_lanes(Body& body, const Int& x, int64_t apart);
   /// Of `count` items dealt out in nearly equal runs to `tasks`: where the task's run begins and ends.
   std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
   /// A buffer behind what the workspace has so far: one, or one for each of several tasks.

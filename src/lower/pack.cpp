@@ -132,15 +132,10 @@ class Packing {
     Int at = start_of(b_, w.loops.body(), t, block) + i;
     if (a == to_.plan.vec) at = at + w.stream * to_.packed.stream_columns;
     w.src = w.src + at * to_.stride(a);
+    const bool columns = a == to_.plan.vec;
+    const Int place = to_.lanes && columns ? b_.place_in_lanes(w.loops.body(), i, rtile::Staging::kLaneColumns) : i;
     // fragments: rows of 64 bytes, one a column; 512 bytes that a warp reads at once are 8 of them
-    Int place = i;
-    if (to_.lanes && a == to_.plan.vec) {
-      constexpr int64_t kApart = rtile::Staging::kLaneColumns;
-      Body& body = w.loops.body();
-      const Int in_tile = b_.remainder(body, "in_tile", i, 4 * kApart);
-      place = i - in_tile + b_.remainder(body, "first", in_tile, kApart) * 4 + b_.quotient(body, "of_lane", in_tile, kApart);
-    }
-    w.dst = w.dst + place * (to_.fragments && a == to_.plan.vec ? to_.k_step : to_.packed.inside[size_t(a)]);
+    w.dst = w.dst + place * (to_.fragments && columns ? to_.k_step : to_.packed.inside[size_t(a)]);
     if (t.start(t.blocks - 1) + t.hi * t.unit > t.extent || t.ragged()) w.inside.push_back(Int(t.extent - 1) - at);
   }
 };

@@ -14,7 +14,7 @@ namespace rgen::lower {
 
 class StagedBlock {
  protected:
-  static constexpr int64_t kRowBytes = rtile::kStepBytes, kPiece = 16, kPieces = kRowBytes / kPiece;  // of one copy
+  static constexpr int64_t kRowBytes = rtile::kStepBytes, kPiece = rtile::kPieceBytes, kPieces = kRowBytes / kPiece;  // of one copy
 
   explicit StagedBlock(NestContext& c);
   ~StagedBlock() = default;

@@ -13,7 +13,6 @@ namespace {
 constexpr int kMostWarps = 8, kMostSums = 8;  // of a block; tiles of 16 × 32 sums that a warp's registers hold
 constexpr size_t kKept = 12;                  // block tiles that go on to traffic from memory
 constexpr size_t kStagings = 18;              // depths and numbers of stages that each shape of them is tried with
-constexpr int64_t kPiece = 16;                // bytes that a thread copies at a time
 
 bool guards_use(const NestFacts::OperandFacts& o, int axis) {
   return std::any_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(axis)] != 0; });
@@ -23,7 +22,7 @@ bool guards_use(const NestFacts::OperandFacts& o, int axis) {
 bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFacts::OperandFacts& o, const Operand& operand, int k) {
   if (operand.placement != Placement::direct || operand.transposed || !o.affine || o.coef[size_t(k)] != 1 || guards_use(o, k)) return false;
   if (!o.guards.empty() && operand.access.out_of_bounds != 0.0) return false;
-  const auto pieces = [&](int64_t elements) { return elements * o.element_bytes % kPiece == 0; };
+  const auto pieces = [&](int64_t elements) { return elements * o.element_bytes % kPieceBytes == 0; };
   const Linear l = linearise(operand.access.index, const_sizes(program[o.tensor].strides), int(nest.axes.size()));
   for (size_t a = 0; a < nest.axes.size(); ++a)
     if (int(a) != k && !pieces(o.coef[a])) return false;
@@ -150,7 +149,7 @@ class BlockPlanner {
     const int64_t warps = block_.warps(), groups = rows / 32;
     switch (copies) {
       case Staging::Copies::pieces:
-        return rows * kStepBytes / kPiece % (32 * warps) == 0;
+        return rows * kStepBytes / kPieceBytes % (32 * warps) == 0;
       case Staging::Copies::along_k:
         return rows % (4 * warps) == 0;
       case Staging::Copies::along_rows:
@@ -280,7 +279,7 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFa
     b.axes.push_back(int(a)), b.extents.push_back(nest.axes[a].extent), b.strides.push_back(coef[a]);
   }
   const bool whole =
-      std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * o.element_bytes % kPiece == 0; });
+      std::all_of(b.strides.begin() + 1, b.strides.end(), [&](int64_t s) { return s > 0 && s * o.element_bytes % kPieceBytes == 0; });
   return whole && b.extents.size() <= 4 ? std::optional(b) : std::nullopt;
 }
 
@@ -318,7 +317,7 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
       return std::nullopt;
     }
   }
-  const auto apart = [&](int64_t stride) { return stride > 0 && stride * o.element_bytes % kPiece == 0; };
+  const auto apart = [&](int64_t stride) { return stride > 0 && stride * o.element_bytes % kPieceBytes == 0; };
   if (places != row_axes || o.strides[3] != 1 || !std::all_of(o.strides.begin(), o.strides.end() - 1, apart)) return std::nullopt;
   b.extents.assign(o.shape.rbegin(), o.shape.rend()), b.strides.assign(o.strides.rbegin(), o.strides.rend());
   return b;

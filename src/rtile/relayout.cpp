@@ -10,7 +10,7 @@ namespace rgen::rtile {
 
 namespace {
 
-/// Points of an unreduced axis, or of the axes that reuse an operand, from which a copy can pay.
+/// Points of an unreduced axis from which a copy can pay.
 constexpr int64_t kWorthwhile = 8;
 
 /// The axis that vectors of the results lie along; −1: none.
@@ -33,17 +33,12 @@ int strided_dimension(const ir::TensorProgram& program, const Nest& nest, const 
   const int innermost = single_axis(a.index.back());
   if (innermost < 0 || !nest.axes[size_t(innermost)].reduced || nest.axes[size_t(innermost)].extent == 1) return -1;
   int dimension = -1;
-  int64_t reuse = 1;
-  for (int i = 0; i < int(nest.axes.size()); ++i) {
-    const bool used = uses(a, i);
-    if (!used && !nest.axes[size_t(i)].reduced) reuse *= nest.axes[size_t(i)].extent;
-  }
   for (size_t d = 0; d + 1 < a.index.size(); ++d) {
     if (!a.index[d].uses(axis)) continue;
     if (dimension >= 0 || single_axis(a.index[d]) != axis) return -1;
     dimension = int(d);
   }
-  return reuse >= kWorthwhile ? dimension : -1;
+  return read_often(nest, a) ? dimension : -1;
 }
 
 /// The dimension along which the sums are independent (the channels of a depthwise convolution), if windows slide along the last one:
@@ -116,7 +111,18 @@ void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dty
   nests.insert(nests.begin() + std::ptrdiff_t(at), copy(program, a.tensor, moved, dimension, nests[reader]));
 }
 
-std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+bool read_often(const Nest& nest, const ir::Access& a) {
+  int64_t readings = 1;
+  for (int i = 0; i < int(nest.axes.size()); ++i) {
+    const bool walks = uses(a, i);
+    if (!walks && !nest.axes[size_t(i)].reduced) readings *= nest.axes[size_t(i)].extent;
+  }
+  return readings >= kWorthCopying;
+}
+
+std::optional<Rewritten> copy_factors(
+    const ir::TensorProgram& program, const std::vector<Nest>& nests, bool stage,
+    const std::function<std::optional<FactorCopy>(const Nest&, const ir::Access&, const ir::Access&)>& wanted) {
   auto extended = std::make_shared<ir::TensorProgram>(program);
   std::vector<Nest> all = nests;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -125,15 +131,23 @@ std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::v
     const ir::Access x = *product->x, y = *product->y;
     for (const auto& [a, other] : {std::pair{x, y}, std::pair{y, x}}) {
       if (program[a.tensor].constant) continue;  // packed before the first call
-      int dimension = strided_dimension(program, all[i], a);
-      if (dimension < 0) dimension = independent_dimension(program, all[i], a, other);
-      if (dimension < 0) continue;
-      copy_before(i++, a, size_t(dimension), program[a.tensor].dtype, *extended, all);
-      break;  // the product's other operand has another axis
+      const auto form = wanted(all[i], a, other);
+      if (!form) continue;
+      copy_before(i++, a, form->dimension, form->dtype, *extended, all);
+      all[i].stage = stage;
+      if (!stage) break;
     }
   }
   if (extended->tensors.size() == program.tensors.size()) return {};
   return Rewritten{std::move(extended), std::move(all)};
+}
+
+std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+  return copy_factors(program, nests, false, [&](const Nest& nest, const ir::Access& a, const ir::Access& other) {
+    int dimension = strided_dimension(program, nest, a);
+    if (dimension < 0) dimension = independent_dimension(program, nest, a, other);
+    return dimension < 0 ? std::nullopt : std::optional(FactorCopy{size_t(dimension), program[a.tensor].dtype});
+  });
 }
 
 }  // namespace rgen::rtile

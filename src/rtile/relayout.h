@@ -2,6 +2,7 @@
 // other axis innermost, made once before the nest, is a nest of its own; the model says which way is faster. For a CPU: stageable.h is
 // what a GPU wants.
 #pragma once
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,20 @@ namespace rgen::rtile {
 /// The nests with those that copy (Nest::copies), each behind what it reads. Nothing if no product gains.
 /// Pre: `nests` are those of the program, all or none of them copying.
 std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests);
+
+/// Is each element read often enough, along output axes on which it does not depend, for a copy to pay?
+bool read_often(const Nest& nest, const ir::Access& a);
+
+/// How a factor should lie: this dimension innermost, in this type.
+struct FactorCopy {
+  size_t dimension;
+  DType dtype;
+};
+/// The nests with copies of the products' factors that `wanted` gives (factor, the other one) another form: of both factors of those to be
+/// staged (Nest::stage), else of one, whose other has an axis of its own. Nothing if there is none.
+std::optional<Rewritten> copy_factors(
+    const ir::TensorProgram& program, const std::vector<Nest>& nests, bool stage,
+    const std::function<std::optional<FactorCopy>(const Nest&, const ir::Access&, const ir::Access&)>& wanted);
 
 /// nests[reader], and before it a nest that copies what it reads through `a` into a tensor of this type, the dimension innermost.
 /// Pre: a.index is not empty; the type holds the tensor's values.

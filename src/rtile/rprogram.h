@@ -37,6 +37,8 @@ struct Blocking {
 
 /// Bytes of a step of k on a GPU's tensor cores, and wherever products are staged: a row's.
 constexpr int64_t kStepBytes = 64;
+/// Of a row that a GPU's thread copies at a time.
+constexpr int64_t kPieceBytes = 16;
 
 /// How the products of a contraction are issued.
 enum class AtomForm : uint8_t {

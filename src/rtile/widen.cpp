@@ -31,7 +31,7 @@ class Widening {
       if (!dtype) continue;
       const bool square = x.tensor == y.tensor && x.index == y.index;
       for (const ir::Access& a : square ? std::vector{x} : std::vector{x, y}) {
-        if (given_[a.tensor].dtype == *dtype || !gains(nests_[i], a)) continue;
+        if (given_[a.tensor].dtype == *dtype || a.index.empty() || !read_often(nests_[i], a)) continue;
         if (packable(given_, nests_[i], a, reads_)) {
           if (!constants_ && *dtype == DType::s16) continue;
           widen_constant(nests_[i], a, *dtype);
@@ -69,15 +69,6 @@ class Widening {
     if (is_float(tx)) return packed && tx == ty && has_atom(tx) ? std::optional<DType>() : DType::f32;
     if (size_of(tx) != 1 || size_of(ty) != 1 || has_atom(DType::s8) || has_atom(DType::u8)) return {};
     return has_atom(DType::s16) ? std::optional(DType::s16) : std::nullopt;
-  }
-
-  /// Is each element read often enough?
-  bool gains(const Nest& nest, const ir::Access& a) const {
-    if (a.index.empty()) return false;
-    int64_t reuse = 1;
-    for (size_t i = 0; i < nest.axes.size(); ++i)
-      if (!uses(a, int(i)) && !nest.axes[i].reduced) reuse *= nest.axes[i].extent;
-    return reuse >= kWorthCopying;
   }
 
   void widen_constant(Nest& nest, const ir::Access& a, DType dtype) {

@@ -1,0 +1,180 @@
+// How a staged block's sums leave: through shared memory, as vectors along the columns, or along the rows where those are neighbours in
+// memory (staged.h).
+#include "lower/staged.h"
+
+#include <algorithm>
+
+#include "ir/ir.h"
+
+namespace rgen::lower {
+
+using rtile::Staging;
+
+void StagedBlock::epilogue(int sums, int64_t together) {
+  // a group's warps have 16 of every 64 rows
+  const int64_t apart = group() ? 64 : 16;
+  const Int in_group = group() ? remainder("in_group", warp_, 4) * 16 : Int(0);
+  const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles() * apart) + in_group);
+  const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles() * 32));
+  for (int64_t i = 0; i < row_tiles(); ++i)
+    for (int64_t j = 0; j < column_tiles(); j += together) {
+      const int64_t tiles = std::min(together, column_tiles() - j);
+      for (int64_t t = 0; t < tiles; ++t)
+        effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
+               {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
+      leave(value("m", warp_row + Int(i * apart)), sums, j, tiles, warp_column);
+    }
+}
+
+/// The sums of 16 rows, column by column where those rows' results are neighbours in memory.
+void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  const int64_t line = s_.line, at_once = Staging::kOfLine, all = points(s_.row_axes);
+  const auto rows = [&] { leave_rows(first, sums, first_tile, tiles, warp_column); };
+  if (line == 1) return rows();
+  std::vector<Int> neighbours;
+  if (b_.range(first).second > all - at_once) neighbours.push_back(Int(all - at_once) - first);
+  if (line % at_once != 0) neighbours.push_back(Int(line - at_once) - remainder("in_line", first, line));
+  const auto columns = [&] { leave_columns(first, sums, first_tile, tiles, warp_column); };
+  if (neighbours.empty()) return columns();
+  choose(neighbours, columns, rows);
+}
+
+/// Vectors along the last row axis: to what follows the reduction it is the one of the lanes.
+void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  constexpr int64_t kTogether = 4;  // whose loads are under way together
+  rtile::NestPlan across = c_.plan;
+  across.vec = s_.row_axes.back();
+  across.tile[size_t(across.vec)] = rtile::Blocking(extent(across.vec), across.lanes, across.lanes);
+  across.tile[size_t(c_.plan.vec)] = rtile::Blocking(extent(c_.plan.vec), 1, 1);
+  NestContext context{b_,        c_.program,     c_.nest,   across,     c_.location,   c_.addressing,
+                      c_.origin, c_.accumulator, c_.prefix, c_.workers, c_.contraction};
+  TileVariant half;
+  half.size.assign(size_t(n_), 1), half.tail = Staging::kOfLine;
+  const std::vector<Int> at = point(s_.row_axes, within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));
+  const int64_t columns = extent(c_.plan.vec);
+  const int column = b_.variable("column", 0, 32 * tiles / kTogether - 1);
+  const auto leave_one = [&](const Int& in_tiles) {
+    const Int n = warp_column + Int(first_tile * 32) + in_tiles;
+    const auto inside = [&] {
+      TileParams params = parameters(at, b_.range(n).second >= columns ? within("n", n, columns) : value("n", n));
+      const Int tile = quotient("tile", in_tiles, 32);
+      params.sums = sums, params.sums_apart = rtile::kFragmentRow;
+      params.sums_at = tile * (rtile::kFragmentTile - 32) + in_tiles;
+      Body body = lower_epilogue(context, params, half);
+      bodies_.back()->insert(bodies_.back()->end(), body.begin(), body.end());
+    };
+    if (b_.range(n).second >= columns)
+      when({Int(columns - 1) - n}, inside);
+    else
+      inside();
+  };
+  loop(
+      column, 32 * tiles / kTogether,
+      [&] {
+        for (int64_t i = 0; i < kTogether; ++i) leave_one(Int::var(column, kTogether) + Int(i));
+      },
+      For::Unroll::never);
+}
+
+/// Those of a tile that is all inside leave some rows at a time: their loads are under way together.
+void StagedBlock::leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
+  const Int last = first + Int(15), end = warp_column + Int((first_tile + tiles) * 32);
+  std::vector<Int> inside;
+  if (b_.range(last).second >= all) inside.push_back(Int(all - 1) - last);
+  if (b_.range(end).second > columns) inside.push_back(Int(columns) - end);
+  const int64_t together = reads_after() ? 8 : 4;
+  const auto whole = [&] {
+    const int rows = b_.variable("rows", 0, 16 / together - 1);
+    auto inner = std::make_shared<Body>();
+    body(*inner, [&] {
+      for (int64_t r = 0; r < together; ++r)
+        leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
+    });
+    constexpr int kAhead = 24;  // the few warps of such a block have registers for that
+    *inner = loads_first(b_.program, std::move(*inner), kAhead);
+    put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), For::Unroll::never}});
+  };
+  const auto part = [&] {
+    const int row = b_.variable("row", 0, 15);
+    loop(row, 16, [&] {
+      const auto one = [&] { leave_row(first, Int::var(row), sums, first_tile, tiles, warp_column, false); };
+      const Int m = first + Int::var(row);
+      if (b_.range(m).second >= all)
+        when({Int(all - 1) - m}, one);
+      else
+        one();
+    });
+  };
+  if (inside.empty())
+    whole();
+  else if (all < 16 || columns < 32 * tiles)
+    part();
+  else
+    choose(inside, whole, part);
+}
+
+/// Does what follows the reduction read tensors?
+bool StagedBlock::reads_after() const {
+  bool reads = false;
+  for (const rtile::Statement& s : c_.nest.outer)
+    ir::for_each_access(*s.value, [&](const ir::Access& a) {
+      reads |=
+          std::none_of(c_.nest.inner.begin(), c_.nest.inner.end(), [&](const rtile::Statement& sum) { return sum.tensor == a.tensor; });
+    });
+  return reads;
+}
+
+/// A row's sums. `whole`: nothing of it lies beyond the matrix.
+void StagedBlock::leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column,
+                            bool whole) {
+  const std::vector<Int> at = point(s_.row_axes, whole ? within("m", first + row, points(s_.row_axes)) : value("m", first + row));
+  for (int64_t t = 0; t < tiles; ++t) {
+    const Int column = warp_column + Int((first_tile + t) * 32);
+    const Int n = whole ? within("n", column, extent(c_.plan.vec) - 31) : value("n", column);
+    TileParams params = parameters(at, n);
+    params.sums = sums, params.sums_at = Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow;
+    store_columns(params, n);
+  }
+}
+
+TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
+  const std::vector<int> none(size_t(n_), -1);
+  TileParams p{none, none, none, none, none};
+  const auto variable = [&](int a, const Int& x) {
+    if (x == Int(0)) return -1;
+    if (x.constant == 0 && x.terms.size() == 1 && x.terms[0].second == 1) return x.terms[0].first;
+    const auto [lo, hi] = b_.range(x);
+    const int v = b_.variable(c_.nest.axes[size_t(a)].name, lo, hi);
+    put({LetInt{LetInt::Op::value, v, x, Int(0)}});
+    return v;
+  };
+  for (int a = 0; a < n_; ++a)
+    if (!c_.nest.axes[size_t(a)].reduced) p.start[size_t(a)] = variable(a, a == c_.plan.vec ? n : at[size_t(a)]);
+  return p;
+}
+
+/// A vector of columns: whole, the last one of the matrix, or beyond it.
+void StagedBlock::store_columns(const TileParams& params, const Int& n) {
+  TileVariant v;
+  v.size.assign(size_t(n_), 1);
+  const int64_t all = extent(c_.plan.vec);
+  const int tail = int(all % 32);
+  const bool beyond = b_.range(n).second + 32 > all;
+  const auto with = [&](int lanes, Body& into) {
+    v.tail = lanes;
+    Body body = lower_epilogue(c_, params, v);
+    into.insert(into.end(), body.begin(), body.end());
+  };
+  if (!beyond) return with(32, *bodies_.back());
+  If whole{{Int(all - 32) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+  with(32, *whole.then);
+  if (tail > 0) {
+    If part{{Int(all - 1) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
+    with(tail, *part.then);
+    whole.otherwise->push_back({std::move(part)});
+  }
+  put({std::move(whole)});
+}
+
+}  // namespace rgen::lower
