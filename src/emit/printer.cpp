@@ -211,7 +211,8 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
   }
   if (o.primitive == "products_f32") {
     used.insert(o.primitive);
-    line() << o.primitive << "<" << args[0] << ", " << args[1] << ">(" << sums_ << ", " << parts_ << ");\n";
+    line() << o.primitive << "<" << args[0] << ", " << args[1] << ">(" << sums_ << ", " << parts_ << (args[2] == "0" ? "" : " + " + args[2])
+           << ");\n";
     return true;
   }
   const bool product = o.primitive.starts_with("mma_"),

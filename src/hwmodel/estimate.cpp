@@ -22,6 +22,7 @@ double bank_wait_ns(const Workload::Issue& issue, const Profile& p) {
   return issue.waits * instructions / (p.gpu.schedulers * p.ghz);
 }
 
+double square(double x) { return x * x; }
 double cube(double x) { return x * x * x; }
 
 /// What a transfer of `us` adds to the cube of the computing's time: it has a part 1 / n of that to hide behind, and two resources of equal
@@ -168,16 +169,20 @@ GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
   const auto together = [&](double of_blocks) {  // warps are dealt out to the schedulers, each with its part of the SM's units
     const double warps = std::ceil(of_blocks * w.block_tasks / p.gpu.schedulers);
     const double busy = warps * p.gpu.schedulers * issue;
-    return std::max(alone, w.asynchronous ? busy : busy / (1 - std::pow(waiting, warps))) + stalls / of_blocks;
+    const double rounds = std::max(alone, w.asynchronous ? busy : busy / (1 - std::pow(waiting, warps))) + stalls / of_blocks;
+    return rounds + (w.turns > 1 ? std::max(0.0, (w.last_ns - rounds) / w.turns) : w.last_ns / of_blocks);
   };
   const double full = std::floor(busiest / resident), rest = busiest - full * resident;
-  const double time = full * together(resident) + (rest > 0 ? together(rest) : 0);
+  const double time = full * together(resident) + (rest > 0 ? together(rest) : 0) + (w.turns > 1 ? w.last_ns : 0);
   e.compute_us = time / 1e3;
   e.level_us = {busiest * (near_read / near.read_gbs(1) + near_write / near.write_gbs(1)) / 1e3,
                 busiest * (l2_read / l2.read_gbs(sharers) + l2_write / l2.write_gbs(sharers)) / 1e3,
                 (dram_read / dram.read_gbs(sharers) + dram_write / dram.write_gbs(sharers)) / sharers / 1e3};
   Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
   for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
+  // warps that load for themselves ask for less while they compute: near memory's limit both take longer than the longer one
+  if (!w.asynchronous)
+    o.longest = std::max(o.longest, std::sqrt(std::hypot(square(e.compute_us), square(e.level_us[2] * (1 - dram.overlap)))));
   // one unit of the device hands out all blocks
   if (const double handed_out = blocks * p.gpu.block_launch_ns / 1e3; handed_out > o.longest) o.longest = handed_out, o.bound = "parallel";
   e.us = o.longest + o.exposed + p.call_us;

@@ -106,7 +106,7 @@ class Packing {
   void walk_reduction(Walk& w, int a) {
     const bool k = a == to_.k_axis;
     const int64_t within = to_.length[size_t(a)], value = to_.packed.value[size_t(a)], group = to_.group, k_step = to_.k_step;
-    Int r = w.loops.loop(to_.name(a), k ? round_up(within, k_step) : within, k ? group : 1);
+    Int r = w.loops.loop(to_.name(a), k ? round_up(within, to_.k_whole) : within, k ? group : 1);
     w.src = w.src + r * to_.stride(a);
     if (k && to_.fragments) {  // a step of k is a row of 64 bytes
       const Int step = b_.quotient(w.loops.body(), "q", r, k_step);
@@ -122,7 +122,7 @@ class Packing {
       for (const ir::Index::Floor& f : to_.index[d].floors)
         if (f.inner.uses(a))
           w.src = w.src + b_.quotient(w.loops.body(), "q", w.first[size_t(a)] + r, f.divisor) * (f.coef * to_.source.strides[d]);
-    if (to_.extent(a) % within || (k && within % k_step)) w.inside.push_back(Int(to_.extent(a) - 1) - w.first[size_t(a)] - r);
+    if (to_.extent(a) % within || (k && within % to_.k_whole)) w.inside.push_back(Int(to_.extent(a) - 1) - w.first[size_t(a)] - r);
   }
 
   void walk_tile(Walk& w, int a, const Int& block) {

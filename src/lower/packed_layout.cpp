@@ -30,9 +30,9 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
   const size_t vec = size_t(plan.vec);
   const bool along = axes[vec].reduced && uses(vec);  // vectors of the reduction
   if (grouped)
-    k_axis = plan.k_axis, group = plan.k_group, k_step = plan.k_step;
+    k_axis = plan.k_axis, group = plan.k_group, k_step = plan.k_step, k_whole = k_step * plan.k_multiple;
   else if (along)
-    k_axis = plan.vec, group = k_step = plan.lanes;
+    k_axis = plan.vec, group = k_step = k_whole = plan.lanes;
   packed.padded = !along;
   if (along) packed.inside[vec] = 1;
   streams = plan.operands[size_t(operand)].streams;
@@ -71,7 +71,7 @@ void PackedLayout::lay_out() {
     const size_t a = size_t(reduced[i]);
     const bool k = reduced[i] == k_axis;
     packed.value[a] = k ? elements / group : elements;  // per element of the axis; k advances by whole groups
-    elements *= k ? round_up(length[a], k_step) / group : length[a];
+    elements *= k ? round_up(length[a], k_whole) / group : length[a];
   }
   if (corrected) {
     packed.correction = elements;

@@ -25,7 +25,7 @@ struct PackedLayout {
 
   /// Neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded.
   int k_axis = -1;
-  int64_t group = 1, k_step = 1;
+  int64_t group = 1, k_step = 1, k_whole = 1;  ///< ... of which k is made up to a multiple
 
   /// Axes of the operand, outermost first: of a fused group's tile; others that are not reduced; reduced ones.
   std::vector<int> whole, outputs, reduced;

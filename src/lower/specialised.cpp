@@ -1,9 +1,9 @@
 // A contraction whose warps specialise: producers copy into a ring of stages, consumers multiply what has arrived, four warps at a time
 // straight from shared memory (CUTLASS, "warp-specialised persistent" kernels of Hopper). Two barriers a stage take the place of the
 // block's: `full` when its copies have landed, `empty` when its products are done. Blocks are persistent: each walks several tasks, and
-// the stages of the next are filled while the sums of the last leave. What was packed comes in bulk, one thread asking for it, and in a
-// cluster half of it for the neighbour too; what was not, where tensor maps fit it, in boxes that the same thread asks for, else from
-// threads that copy.
+// the stages of the next are filled while the sums of the last leave; where groups of warps take them by turns, it is multiplied, too. What
+// was packed comes in bulk, one thread asking for it, and in a cluster half of it for the neighbour too; what was not, where tensor maps
+// fit it, in boxes that the same thread asks for, else from threads that copy.
 #include <optional>
 
 #include "lower/staged.h"
@@ -32,7 +32,7 @@ class SpecialisedLowering : StagedBlock {
     p.params = {block, thread};
     block_ = Int::var(block), thread_ = Int::var(thread);
     ring_ = shared("stages", DType::u8, 0, s_.stages * memory_.stage);
-    barriers_ = shared("barriers", DType::u8, memory_.barriers, 2 * s_.stages * kBarrier);
+    barriers_ = shared("barriers", DType::u8, memory_.barriers, (2 * s_.stages + s_.turns) * kBarrier);
     make_barriers();
     turns_ = quotient("turns", Int(c_.plan.tasks() - 1 + s_.grid) - block_, s_.grid);
     // roles in which lanes might differ, for all that the compiler knows, would serialise the products
@@ -55,28 +55,35 @@ class SpecialisedLowering : StagedBlock {
   Address full(const Int& stage) const { return {barriers_, stage * (2 * kBarrier)}; }
   Address empty(const Int& stage) const { return {barriers_, stage * (2 * kBarrier) + Int(kBarrier)}; }
 
+  /// The group's own: the other's products are done.
+  Address turn(const Int& group) const { return {barriers_, group * kBarrier + Int(2 * s_.stages * kBarrier)}; }
+
   void make_barriers() {
     when({Int(0) - thread_}, [&] {
       const int stage = b_.variable("stage", 0, s_.stages - 1);
       loop(stage, s_.stages, [&] {
         effect("barrier_init", {full(Int::var(stage)), Int(s_.tensor_copies ? 1 : copiers_ + (packed() ? 1 : 0))});
-        effect("barrier_init", {empty(Int::var(stage)), Int(s_.warps() * s_.cluster)});
+        effect("barrier_init", {empty(Int::var(stage)), Int(s_.task_warps() * s_.cluster)});
       });
+      for (int g = 0; g < s_.turns && s_.turns > 1; ++g) effect("barrier_init", {turn(Int(g)), Int(s_.task_warps())});
       effect("barriers_ready");
     });
     effect(s_.cluster > 1 ? "cluster_sync" : "block_sync");
   }
 
-  /// The tasks of this block; rounds are numbered on through all of them, and go round the stages.
+  /// The tasks of this block, or every `apart`-th from the `first` on; rounds are numbered on through all of them, and go round the stages.
   template <class F>
-  void walk(F&& task_of_turn) {
-    const auto at = [&](const Int& turn) {
+  void walk(F&& task_of_turn, const Int& first = Int(0), int64_t apart = 1) {
+    const auto at = [&](const Int& turn, const Int& own) {
       place(within("task", block_ + turn * s_.grid, c_.plan.tasks()));
-      task_of_turn(turn * rounds_);
+      task_of_turn(turn * rounds_, own);
     };
-    if (turns_.is_const() && turns_.constant == 1) return at(Int(0));
-    const int turn = b_.variable("turn", 0, b_.range(turns_).second - 1);
-    loop(turn, turns_, [&] { at(Int::var(turn)); });
+    if (apart == 1 && turns_.is_const() && turns_.constant == 1) return at(Int(0), Int(0));
+    const int64_t most = b_.range(turns_).second;
+    const int own = b_.variable(apart == 1 ? "turn" : "own", 0, ceil_div(most, apart) - 1);
+    if (apart == 1) return loop(own, turns_, [&] { at(Int::var(own), Int::var(own)); });
+    loop(own, quotient("own_turns", turns_ + Int(apart - 1) - first, apart),
+         [&] { at(within("turn", Int::var(own, apart) + first, most), Int::var(own)); });
   }
 
   /// A block of three groups begins with 168 registers a thread. Where sums and epilogue need more, those who copy leave them some, if
@@ -91,28 +98,37 @@ class SpecialisedLowering : StagedBlock {
 
   void consume(const Int& warp) {
     share_registers("registers_raise", 224);
-    place_warp(within("consumer", warp, s_.warps()));
+    const Int consumer = within("consumer", warp, s_.warps());
     const int sums =
-        shared("rows", integer() ? DType::s32 : DType::f32, memory_.rows, memory_.bytes - memory_.rows, warp_ * rtile::kFragmentTile);
+        shared("rows", integer() ? DType::s32 : DType::f32, memory_.rows, memory_.bytes - memory_.rows, consumer * rtile::kFragmentTile);
+    place_warp(remainder("of_group", consumer, s_.task_warps()));
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(0), Int(integer())});
-    walk([&](const Int& before) {
-      zero_sums();
-      const int round = b_.variable("round", 0, rounds_ - 1);
-      loop(
-          round, rounds_,
-          [&] {
-            const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
-            effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
-            multiply(use * memory_.stage);
-            effect("wgmma_wait", {Int(1)});  // the products of the round before are done
-            when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
-          },
-          For::Unroll::never);  // unrolled, sums would change registers between products
-      effect("wgmma_wait", {Int(0)});
-      release(before + Int(rounds_ - 1));
-      settle();
-      epilogue(sums, 1);
-    });
+    const Int own_group = quotient("group", consumer, s_.task_warps());
+    const bool in_turn = s_.turns > 1;
+    walk(
+        [&](const Int& before, const Int& own) {
+          zero_sums();
+          // a stage's barrier tells this filling from the next, but not from the one after that: nobody waits before the rounds come that
+          // are his
+          if (in_turn) effect("barrier_wait", {turn(own_group), remainder("phase", own + Int(1) - own_group, 2)});
+          const int round = b_.variable("round", 0, rounds_ - 1);
+          loop(
+              round, rounds_,
+              [&] {
+                const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
+                effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
+                multiply(use * memory_.stage);
+                effect("wgmma_wait", {Int(1)});  // the products of the round before are done
+                when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
+              },
+              For::Unroll::never);  // unrolled, sums would change registers between products
+          effect("wgmma_wait", {Int(0)});
+          release(before + Int(rounds_ - 1));
+          if (in_turn) effect("barrier_release", {Int(1), turn(Int(1) - own_group)});
+          settle();
+          epilogue(sums, 1);
+        },
+        own_group, s_.turns);
   }
 
   void release(const Int& number) { effect("barrier_release", {Int(s_.cluster), empty(remainder("done", number, s_.stages))}); }
@@ -148,7 +164,7 @@ class SpecialisedLowering : StagedBlock {
     if (s_.tensor_copies) return when({Int(32 * s_.warps()) - thread_}, [&] { produce_boxes(); });
     place_copier(within("copier", thread_ - Int(32 * s_.warps()), copiers_));
     const int64_t lag = s_.lag();
-    walk([&](const Int& before) {
+    walk([&](const Int& before, const Int&) {
       const std::vector<Source> of_a = rows(), of_b = columns();
       const int packed_panel = packed() ? panel_pointer() : -1;
       const int round = b_.variable("round", 0, rounds_ - 1);
@@ -174,7 +190,7 @@ class SpecialisedLowering : StagedBlock {
 
   /// All comes in bulk: one thread asks for it.
   void produce_boxes() {
-    walk([&](const Int& before) {
+    walk([&](const Int& before, const Int&) {
       const Box of_a = box(c_.plan.operand_a, s_.row_axes, first_row_, block_rows_);
       const std::optional<Box> of_b =
           packed() ? std::nullopt : std::optional(box(c_.plan.operand_b, {c_.plan.vec}, first_column_, block_columns_));

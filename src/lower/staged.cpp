@@ -11,7 +11,7 @@ namespace {
 
 class MultistageLowering : StagedBlock {
  public:
-  explicit MultistageLowering(NestContext& c) : StagedBlock(c), step_bytes_(step_bytes_a() + step_bytes_b()) {}
+  explicit MultistageLowering(NestContext& c) : StagedBlock(c), part_b_(s_.depth * step_bytes_a()) {}
 
   int run() {
     Proc p;
@@ -36,13 +36,13 @@ class MultistageLowering : StagedBlock {
   }
 
  private:
-  const int64_t step_bytes_;
+  const int64_t part_b_;  ///< where in a stage b begins
 
   bool rounds() const { return s_.unit == Staging::Unit::warp && factor() == DType::f32; }  // to tf32
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& of_a, const std::vector<Source>& of_b) {
-    effect("fragments", {Int(row_tiles() * column_tiles()), Int(row_tiles() + column_tiles()), Int(integer())});
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int((two_buffers() ? 2 : 1) * (row_tiles() + column_tiles())), Int(integer())});
     zero_sums();
     const int64_t rounds = c_.plan.k_steps(c_.nest) / s_.depth, ahead = s_.ahead();
     const int round = b_.variable("round", 0, rounds + ahead - 1);
@@ -53,8 +53,8 @@ class MultistageLowering : StagedBlock {
         const Int to = remainder("fill", Int::var(round), s_.stages) * memory_.stage;
         for (int64_t d = 0; d < s_.depth; ++d) {
           const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
-          copy(of_a, at, to + Int(d * step_bytes_));
-          copy(of_b, at, to + Int(d * step_bytes_ + step_bytes_a()));
+          copy(of_a, at, to + Int(d * step_bytes_a()));
+          copy(of_b, at, to + Int(part_b_ + d * step_bytes_b()));
         }
       });
       effect("cp_commit");
@@ -65,45 +65,82 @@ class MultistageLowering : StagedBlock {
     effect("block_sync");  // the sums take the stages' place
   }
 
-  /// Factors by way of registers, a step at a time. A step of lanes' products, 16 KiB of code for 64 sums a lane, is a loop's body: written
-  /// out for all steps of a stage it would leave the instruction cache (1024³ in f32 on an H200: 109 µs, 61 as a loop).
+  /// Factors by way of registers, a step at a time.
   void multiply_fragments(const Int& from) {
-    if (!lanes() || s_.depth == 1) {
-      for (int64_t d = 0; d < s_.depth; ++d) multiply_step(from + Int(d * step_bytes_));
-      return;
-    }
-    const int step = b_.variable("step", 0, s_.depth - 1);
-    loop(
-        step, s_.depth, [&] { multiply_step(from + Int::var(step, step_bytes_)); }, For::Unroll::never);
+    if (lanes()) return multiply_lanes(from);
+    for (int64_t d = 0; d < s_.depth; ++d) multiply_warps(from + Int(d * step_bytes_a()), from + Int(part_b_ + d * step_bytes_b()));
   }
-
-  void multiply_step(const Int& from) { lanes() ? multiply_lanes(from) : multiply_warps(from); }
 
   void fetch(const std::string& primitive, int64_t part, const Int& at) { effect(primitive, {Int(part), Address{ring_, at}}); }
 
-  void multiply_warps(const Int& from) {
+  void multiply_warps(const Int& from_a, const Int& from_b) {
     const std::string load = std::string("fragment_staged_") + (rounds() ? "tf32_" : ""),
                       product = "mma_" + (rounds() ? "tf32" : factors(c_));
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
-    for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + "a", i, from + row + Int(i * 16 * kRowBytes));
+    for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + "a", i, from_a + row + Int(i * 16 * kRowBytes));
     for (int64_t j = 0; j < column_tiles(); ++j) {
-      fetch(load + "b", row_tiles() + j, from + column + Int((block_rows_ + j * 32) * kRowBytes));
+      fetch(load + "b", row_tiles() + j, from_b + column + Int(j * 32 * kRowBytes));
       for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
     }
   }
 
-  /// One k after the other.
+  /// One k after the other. Of many sums two have registers: while one is multiplied, the factors of the next are on their way, also across
+  /// the ends of the loop (a warp that has a scheduler for itself began each round of it with the wait for them). Few are multiplied so
+  /// soon that this gains nothing, and compilers mix up the banks (H200, 4 tiles: 9 % slower).
   void multiply_lanes(const Int& from) {
-    constexpr int64_t kElement = size_of(DType::f32);
-    const int k = b_.variable("k", 0, c_.plan.k_step - 1);
-    const Int rows = from + Int::var(k, k_bytes_a()) + row_warp_ * (row_tiles() * 16 * kElement),
-              columns = from + Int(step_bytes_a()) + Int::var(k, k_bytes_b()) + column_warp_ * (column_tiles() * 32 * kElement);
-    const auto one = [&] {
-      for (int64_t i = 0; i < row_tiles(); ++i) fetch("fragment_staged_f32_a", i, rows + Int(i * 16 * kElement));
-      for (int64_t j = 0; j < column_tiles(); ++j) fetch("fragment_staged_f32_b", row_tiles() + j, columns + Int(j * 32 * kElement));
-      effect("products_f32", {Int(row_tiles()), Int(column_tiles())});
+    const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step;
+    const int part = b_.variable("part", 0, all / at_once - 1);
+    const Int first = Int::var(part, at_once);
+    if (!two_buffers()) {
+      const int k = b_.variable("k", 0, at_once - 1);
+      const auto one = [&] { fetch_lanes(from, first + Int::var(k), 0), multiply_one(0); };
+      return loop(
+          part, all / at_once, [&] { loop(k, at_once, one, For::Unroll::all); }, For::Unroll::never);
+    }
+    const auto two = [&](const Int& k, bool last) {
+      fetch_lanes(from, k + Int(1), 1);
+      multiply_one(0);
+      const auto next = [&] { fetch_lanes(from, k + Int(2), 0); };
+      if (!last)
+        next();
+      else if (all > at_once)
+        when({Int(all - at_once - 1) - first}, next);
+      multiply_one(1);
     };
-    loop(k, c_.plan.k_step, one, For::Unroll::all);
+    fetch_lanes(from, Int(0), 0);
+    loop(
+        part, all / at_once,
+        [&] {
+          if (at_once > 2) {
+            const int k = b_.variable("k", 0, at_once / 2 - 2);
+            loop(
+                k, at_once / 2 - 1, [&] { two(first + Int::var(k, 2), false); }, For::Unroll::all);
+          }
+          two(first + Int(at_once - 2), true);
+        },
+        For::Unroll::never);
+  }
+  bool two_buffers() const { return lanes() && row_tiles() * column_tiles() > 4; }
+
+  /// Of the loop over k so much is its body as an SM's cache of instructions (32 KiB) holds beside what else there is. (H200, one warp a
+  /// scheduler: of 34 KiB a third of the time was lost; 1024³, 64 KiB: 109 µs, 61 as a loop.)
+  int64_t written_out() const {
+    constexpr int64_t kMultiplyAdds = 1536;  // of 16 bytes each
+    int64_t k = c_.plan.k_step;
+    while (k > 2 && k * row_tiles() * column_tiles() * 16 > kMultiplyAdds) k /= 2;
+    return k;
+  }
+
+  void fetch_lanes(const Int& from, const Int& k, int64_t buffer) {
+    constexpr int64_t kElement = size_of(DType::f32);
+    const int64_t first = buffer * (row_tiles() + column_tiles());
+    const Int rows = from + k * k_bytes_a() + row_warp_ * (row_tiles() * 16 * kElement),
+              columns = from + Int(part_b_) + k * k_bytes_b() + column_warp_ * (column_tiles() * 32 * kElement);
+    for (int64_t i = 0; i < row_tiles(); ++i) fetch("fragment_staged_f32_a", first + i, rows + Int(i * 16 * kElement));
+    for (int64_t j = 0; j < column_tiles(); ++j) fetch("fragment_staged_f32_b", first + row_tiles() + j, columns + Int(j * 32 * kElement));
+  }
+  void multiply_one(int64_t buffer) {
+    effect("products_f32", {Int(row_tiles()), Int(column_tiles()), Int(buffer * (row_tiles() + column_tiles()))});
   }
 };
 

@@ -2,6 +2,7 @@
 // its sums leave. Rows of a are the points of several axes (implicit GEMM); a row outside its tensor is filled with zeros on the way.
 // A step of k is 64 bytes of a row.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -137,9 +138,10 @@ class StagedBlock {
   void leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
   void leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
   void leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
-  void leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column, bool whole);
+  void leave_vector(const std::vector<Int>& at, int sums, const Int& sums_at, const Int& n, int lanes);
+  std::vector<Int> result(const Int& row);
   TileParams parameters(const std::vector<Int>& at, const Int& n);
-  void store_columns(const TileParams& params, const Int& n);
+  void by_columns(const Int& n, const std::function<void(const Int& n, int lanes)>& leave);
 };
 
 /// Warps that copy and warps that multiply, each at its own pace (specialised.cpp).

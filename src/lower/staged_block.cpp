@@ -80,7 +80,7 @@ void StagedBlock::place_copier(const Int& copier) {
 }
 
 /// Steps of an axis: its elements, of k pieces of `k_step`.
-int64_t StagedBlock::count(int a) const { return ceil_div(extent(a), a == c_.plan.k_axis ? c_.plan.k_step : 1); }
+int64_t StagedBlock::count(int a) const { return c_.plan.steps_along(c_.nest, a); }
 
 /// The axes' places at the x-th of their points, the last axis fastest. The last quotient is the first axis' place.
 void StagedBlock::unravel(const std::vector<int>& axes, Int x, std::vector<Int>& at) {
@@ -125,7 +125,8 @@ StagedBlock::Source StagedBlock::source(int operand_number, const std::vector<in
   const Operand& o = operand(operand_number);
   const Addressing& m = addressing(operand_number);
   const std::vector<Int> at = point(axes, x);
-  Source s{b_.pointer(m.buffer, c_.program[o.access.tensor].name), 0, {}, {}, &o, &m, k_extent() % c_.plan.k_step != 0, first_k};
+  Source s{b_.pointer(m.buffer, c_.program[o.access.tensor].name),  0,      {}, {}, &o, &m,
+           k_extent() % (c_.plan.k_step * c_.plan.k_multiple) != 0, first_k};
   Int offset = Int(m.constant) + first_k * m.value[size_t(c_.plan.k_axis)];
   for (int a = 0; a < n_; ++a)
     if (!c_.nest.axes[size_t(a)].reduced) offset = offset + at[size_t(a)] * m.value[size_t(a)];

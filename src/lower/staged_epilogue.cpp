@@ -50,7 +50,7 @@ void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, 
                       c_.origin, c_.accumulator, c_.prefix, c_.workers, c_.contraction};
   TileVariant half;
   half.size.assign(size_t(n_), 1), half.tail = Staging::kOfLine;
-  const std::vector<Int> at = point(s_.row_axes, within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));
+  const std::vector<Int> at = result(within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));
   const int64_t columns = extent(c_.plan.vec);
   const int column = b_.variable("column", 0, 32 * tiles / kTogether - 1);
   const auto leave_one = [&](const Int& in_tiles) {
@@ -76,39 +76,62 @@ void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, 
       For::Unroll::never);
 }
 
-/// Those of a tile that is all inside leave some rows at a time: their loads are under way together.
+/// Some rows at a time, whose loads are under way together. Where a part of the tiles may lie beyond the matrix, a tile after the other,
+/// and only the rows of its end one by one.
 void StagedBlock::leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
-  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
-  const Int last = first + Int(15), end = warp_column + Int((first_tile + tiles) * 32);
+  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec), together = reads_after() ? 8 : 4;
+  const Int first_of_all = warp_column + Int(first_tile * 32), last = first + Int(15), end = first_of_all + Int(tiles * 32);
   std::vector<Int> inside;
   if (b_.range(last).second >= all) inside.push_back(Int(all - 1) - last);
   if (b_.range(end).second > columns) inside.push_back(Int(columns) - end);
-  const int64_t together = reads_after() ? 8 : 4;
-  const auto whole = [&] {
-    const int rows = b_.variable("rows", 0, 16 / together - 1);
+  const auto some_rows = [&](const Int& rows, const std::function<void(const Int&)>& leave_row) {
     auto inner = std::make_shared<Body>();
     body(*inner, [&] {
-      for (int64_t r = 0; r < together; ++r)
-        leave_row(first, Int::var(rows, together) + Int(r), sums, first_tile, tiles, warp_column, true);
+      for (int64_t r = 0; r < together; ++r) leave_row(rows + Int(r));
     });
     constexpr int kAhead = 24;  // the few warps of such a block have registers for that
     *inner = loads_first(b_.program, std::move(*inner), kAhead);
-    put({For{rows, Int(0), Int(16 / together), 1, std::move(inner), For::Unroll::never}});
+    bodies_.back()->insert(bodies_.back()->end(), inner->begin(), inner->end());
+  };
+  const auto whole = [&] {
+    const int rows = b_.variable("rows", 0, 16 / together - 1);
+    const auto leave_row = [&](const Int& row) {
+      for (int64_t t = 0; t < tiles; ++t)
+        leave_vector(result(within("m", first + row, all)), sums, Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow,
+                     within("n", first_of_all + Int(t * 32), columns - 31), 32);
+    };
+    loop(
+        rows, 16 / together, [&] { some_rows(Int::var(rows, together), leave_row); }, For::Unroll::never);
   };
   const auto part = [&] {
-    const int row = b_.variable("row", 0, 15);
-    loop(row, 16, [&] {
-      const auto one = [&] { leave_row(first, Int::var(row), sums, first_tile, tiles, warp_column, false); };
-      const Int m = first + Int::var(row);
-      if (b_.range(m).second >= all)
-        when({Int(all - 1) - m}, one);
-      else
-        one();
-    });
+    const int in_all = tiles > 1 ? b_.variable("tile", 0, tiles - 1) : -1;
+    const auto tile = [&](int64_t size) { return in_all < 0 ? Int(0) : Int::var(in_all, size); };
+    const auto of_columns = [&](const Int& n, int lanes) {
+      const int rows = b_.variable("rows", 0, 16 / together - 1), row = b_.variable("row", 0, together - 1);
+      const auto leave_row = [&](const Int& r) {
+        leave_vector(result(within("m", first + r, all)), sums, tile(rtile::kFragmentTile) + r * rtile::kFragmentRow, n, lanes);
+      };
+      const Int some = Int::var(rows, together);
+      loop(
+          rows, 16 / together,
+          [&] {
+            if (b_.range(last).second < all) return some_rows(some, leave_row);
+            choose(
+                {Int(all - together) - first - some}, [&] { some_rows(some, leave_row); },
+                [&] {
+                  loop(
+                      row, together, [&] { when({Int(all - 1) - first - some - Int::var(row)}, [&] { leave_row(some + Int::var(row)); }); },
+                      For::Unroll::never);
+                });
+          },
+          For::Unroll::never);
+    };
+    const auto one = [&] { by_columns(value("n", first_of_all + tile(32)), of_columns); };
+    tiles > 1 ? loop(in_all, tiles, one, For::Unroll::never) : one();
   };
   if (inside.empty())
     whole();
-  else if (all < 16 || columns < 32 * tiles)
+  else if (all < 16 || columns < 32 * tiles || tiles == 1)
     part();
   else
     choose(inside, whole, part);
@@ -125,17 +148,22 @@ bool StagedBlock::reads_after() const {
   return reads;
 }
 
-/// A row's sums. `whole`: nothing of it lies beyond the matrix.
-void StagedBlock::leave_row(const Int& first, const Int& row, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column,
-                            bool whole) {
-  const std::vector<Int> at = point(s_.row_axes, whole ? within("m", first + row, points(s_.row_axes)) : value("m", first + row));
-  for (int64_t t = 0; t < tiles; ++t) {
-    const Int column = warp_column + Int((first_tile + t) * 32);
-    const Int n = whole ? within("n", column, extent(c_.plan.vec) - 31) : value("n", column);
-    TileParams params = parameters(at, n);
-    params.sums = sums, params.sums_at = Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow;
-    store_columns(params, n);
-  }
+void StagedBlock::leave_vector(const std::vector<Int>& at, int sums, const Int& sums_at, const Int& n, int lanes) {
+  TileParams params = parameters(at, n);
+  params.sums = sums, params.sums_at = sums_at;
+  TileVariant v;
+  v.size.assign(size_t(n_), 1), v.tail = lanes;
+  Body body = lower_epilogue(c_, params, v);
+  bodies_.back()->insert(bodies_.back()->end(), body.begin(), body.end());
+}
+
+/// Where the results of a row are.
+std::vector<Int> StagedBlock::result(const Int& row) {
+  if (!s_.one_axis) return point(s_.row_axes, row);
+  std::vector<Int> at = start_;
+  for (int a : s_.row_axes) at[size_t(a)] = Int(0);
+  at[size_t(s_.row_axes.back())] = row;
+  return at;
 }
 
 TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
@@ -155,26 +183,16 @@ TileParams StagedBlock::parameters(const std::vector<Int>& at, const Int& n) {
 }
 
 /// A vector of columns: whole, the last one of the matrix, or beyond it.
-void StagedBlock::store_columns(const TileParams& params, const Int& n) {
-  TileVariant v;
-  v.size.assign(size_t(n_), 1);
+void StagedBlock::by_columns(const Int& n, const std::function<void(const Int& n, int lanes)>& leave) {
   const int64_t all = extent(c_.plan.vec);
   const int tail = int(all % 32);
-  const bool beyond = b_.range(n).second + 32 > all;
-  const auto with = [&](int lanes, Body& into) {
-    v.tail = lanes;
-    Body body = lower_epilogue(c_, params, v);
-    into.insert(into.end(), body.begin(), body.end());
+  const auto last = [&] {
+    if (tail > 0) when({Int(all - 1) - n}, [&] { leave(within("n", n, all), tail); });
   };
-  if (!beyond) return with(32, *bodies_.back());
-  If whole{{Int(all - 32) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
-  with(32, *whole.then);
-  if (tail > 0) {
-    If part{{Int(all - 1) - n}, std::make_shared<Body>(), std::make_shared<Body>()};
-    with(tail, *part.then);
-    whole.otherwise->push_back({std::move(part)});
-  }
-  put({std::move(whole)});
+  if (b_.range(n).second + 32 <= all) return leave(n, 32);
+  if (all < 32) return last();
+  choose(
+      {Int(all - 32) - n}, [&] { leave(within("n", n, all - 31), 32); }, last);
 }
 
 }  // namespace rgen::lower

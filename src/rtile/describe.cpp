@@ -61,7 +61,8 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
     j["block"] = {{"rows", s.block_rows()},  {"columns", p.block_columns()}, {"warps", {s.warp_rows, s.warp_columns}},
                   {"k", s.depth * p.k_step}, {"stages", s.stages},           {"raster", s.raster}};
     if (s.producers() > 0)
-      j["block"].update({{"producers", s.producers()}, {"cluster", s.cluster}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
+      j["block"].update(
+          {{"producers", s.producers()}, {"turns", s.turns}, {"cluster", s.cluster}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
   }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
@@ -99,6 +100,7 @@ std::string block_text(const Nest& n, const NestPlan& p) {
   if (s.producers() > 0)
     o << "; " << (s.tensor_copies ? "the copy unit brings boxes, " : std::to_string(s.producers()) + " warps copy, ") << s.grid
       << " blocks walk the tasks";
+  if (s.turns > 1) o << ", by " << s.turns << " groups in turn";
   if (s.cluster > 1) o << ", " << s.cluster << " together";
   return o.str();
 }

@@ -263,7 +263,7 @@ BlockMemory block_memory(const NestPlan& plan) {
   if (s.producers() == 0) {
     m.bytes = std::max(m.barriers, s.warps() * plan.column_tiles() * kRows);
   } else {
-    m.rows = round_up(m.barriers + 2 * s.stages * BlockMemory::kBarrier, 128);
+    m.rows = round_up(m.barriers + (2 * s.stages + s.turns) * BlockMemory::kBarrier, 128);
     m.bytes = m.rows + s.warps() * kRows;
   }
   return m;

@@ -76,8 +76,8 @@ inline Fetch fetch_of(const NestFacts& facts, const NestPlan& plan, size_t opera
 int64_t shared_bytes(const NestPlan& plan);
 constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
 
-/// Form staged: a block's shared memory. Unit group: stages, two barriers for each, then a tile of rows of every warp's sums, which leave
-/// while the stages are filled for the next task; else the rows take the stages' place. Bytes, from the start.
+/// Form staged: a block's shared memory. Unit group: stages, two barriers for each, one for each turn, then a tile of rows of every warp's
+/// sums, which leave while the stages are filled for the next task; else the rows take the stages' place. Bytes, from the start.
 struct BlockMemory {
   static constexpr int64_t kBarrier = 8;  ///< bytes of one
   int64_t stage = 0;                      ///< of one

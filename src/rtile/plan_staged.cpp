@@ -49,23 +49,38 @@ std::vector<int> row_axes(const Nest& nest, const NestFacts& facts, const NestPl
   return axes;
 }
 
-/// Staging::line.
-int64_t rows_in_line(const Nest& nest, const NestFacts& facts, int vec, const std::vector<int>& row_axes) {
+/// All that has to do with results.
+std::vector<const NestFacts::OperandFacts*> of_results(const NestFacts& facts) {
+  std::vector<const NestFacts::OperandFacts*> outer;
+  for (const auto& o : facts.operands)
+    if (o.is_store || !o.inner) outer.push_back(&o);
+  return outer;
+}
+
+/// Points of the last row axes, which all that has to do with results sees as one axis.
+int64_t rows_of_one_axis(const Nest& nest, const NestFacts& facts, const std::vector<int>& row_axes) {
+  const auto outer = of_results(facts);
+  if (!std::all_of(outer.begin(), outer.end(), [](const auto* o) { return o->affine && o->guards.empty(); })) return 1;
   const size_t last = size_t(row_axes.back());
-  std::vector<const NestFacts::OperandFacts*> outer;  // all that has to do with results
-  for (size_t i = 0; i < facts.operands.size(); ++i)
-    if (const auto& o = facts.operands[i]; o.is_store || !o.inner) outer.push_back(&o);
-  const auto along = [&](const NestFacts::OperandFacts* o) {
-    const bool beside = o->is_store ? o->coef[last] == 1 && std::abs(o->coef[size_t(vec)]) > 1 : o->coef[last] == 0 || o->coef[last] == 1;
-    return beside && o->affine && o->guards.empty();
-  };
-  if (!std::all_of(outer.begin(), outer.end(), along)) return 1;
   int64_t rows = 1;
   for (size_t i = row_axes.size(); i-- > 0;) {
     const size_t a = size_t(row_axes[i]);
     if (!std::all_of(outer.begin(), outer.end(), [&](const auto* o) { return o->coef[a] == o->coef[last] * rows; })) break;
     rows *= nest.axes[a].extent;
   }
+  return rows;
+}
+
+/// Staging::line.
+int64_t rows_in_line(const Nest& nest, const NestFacts& facts, int vec, const std::vector<int>& row_axes) {
+  const size_t last = size_t(row_axes.back());
+  const auto outer = of_results(facts);
+  const auto along = [&](const NestFacts::OperandFacts* o) {
+    const bool beside = o->is_store ? o->coef[last] == 1 && std::abs(o->coef[size_t(vec)]) > 1 : o->coef[last] == 0 || o->coef[last] == 1;
+    return beside;
+  };
+  if (!std::all_of(outer.begin(), outer.end(), along)) return 1;
+  const int64_t rows = rows_of_one_axis(nest, facts, row_axes);
   return rows < Staging::kOfLine ? 1 : rows;
 }
 
@@ -85,7 +100,7 @@ Staging::Unit unit_of(AtomForm form) {
 class BlockPlanner {
  public:
   BlockPlanner(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& c)
-      : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent), steps_(form.k_steps(nest)) {
+      : nest_(nest), facts_(facts), c_(c), plan_(form), columns_(nest.axes[size_t(form.vec)].extent) {
     plan_.form = AtomForm::staged, plan_.guarded = false, plan_.loops.clear(), plan_.staging = tried_;
     block_.unit = unit_of(find_atom_row(form.atom->name)->form);
     block_.row_axes = row_axes(nest, facts, form);
@@ -94,6 +109,7 @@ class BlockPlanner {
       if (!nest.axes[a].reduced && int(a) != form.vec && nest.axes[a].extent > 1 && facts.operands[size_t(form.operand_b)].coef[a] != 0)
         block_.batch_axes.push_back(int(a));
     block_.line = rows_in_line(nest, facts, form.vec, block_.row_axes);
+    block_.one_axis = rows_of_one_axis(nest, facts, block_.row_axes) == rows_;
     block_.tensor_copies = in_boxes();
     if (block_.unit == Staging::Unit::lane)
       block_.copies_a = copies(form.operand_a, block_.row_axes.back()), block_.copies_b = copies(form.operand_b, form.vec);
@@ -133,7 +149,7 @@ class BlockPlanner {
   NestPlan plan_;
   Staging block_;
   const std::shared_ptr<Staging> tried_ = std::make_shared<Staging>();  ///< plan_'s
-  int64_t rows_ = 1, columns_, steps_;
+  int64_t rows_ = 1, columns_;
   std::vector<Shaped> shapes_;
   std::vector<Tried> best_;  ///< ascending
   size_t number_ = 0;        ///< of what is tried
@@ -164,17 +180,15 @@ class BlockPlanner {
       return tensor_box(nest_, o, rows, plan_.k_axis) || pixel_box(nest_, o, plan_.operands[size_t(i)], rows, plan_.k_axis);
     };
     const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
-    // a row of a box is two steps of k, which are neighbours
-    const int64_t steps_of_k = ceil_div(nest_.axes[size_t(plan_.k_axis)].extent, int64_t(plan_.k_step));
-    return group() && c_.profile.has("tma") && steps_of_k % 2 == 0 && box(plan_.operand_a, block_.row_axes) &&
-           (packed || box(plan_.operand_b, {plan_.vec}));
+    return group() && c_.profile.has("tma") && box(plan_.operand_a, block_.row_axes) && (packed || box(plan_.operand_b, {plan_.vec}));
   }
 
   void shapes() {
     const bool packed = plan_.operands[size_t(plan_.operand_b)].placement == Placement::prepack;
     for (block_.warp_rows = group() ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
-      for (block_.warp_columns = 1; block_.warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
-        for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
+      for (block_.warp_columns = 1; block_.task_warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
+        for (block_.turns = 1; block_.turns <= (group() && block_.warp_rows == 4 ? 2 : 1); ++block_.turns)
+          for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
   }
 
   void warp_tiles() {
@@ -202,18 +216,27 @@ class BlockPlanner {
   }
 
   void stages() {
-    constexpr int few_first[] = {4, 3, 6, 5, 8, 2}, many_first[] = {8, 6, 5, 4, 3, 2};
+    // lanes copy through the first-level cache, for which the stages leave the more room the fewer they are
+    constexpr int few_first[] = {4, 3, 6, 5, 8, 2}, many_first[] = {8, 6, 5, 4, 3, 2}, fewest[] = {2, 3, 4, 5, 6, 8};
     for (int depth : {2, 4, 1})
-      for (int stages : group() ? many_first : few_first) {
+      for (int stages : group() ? many_first : block_.unit == Staging::Unit::lane ? fewest : few_first) {
         block_.stages = stages, block_.depth = depth, ++number_;
         // a box has rows of 128 bytes, at most 256 of them
         if (block_.tensor_copies && (depth == 1 || block_.block_rows() > 256)) continue;
+        make_up_k();
         const int64_t bytes =
             stages * depth * kStepBytes *
             (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
-        if (bytes <= c_.profile.gpu.smem_per_block && steps_ % depth == 0 && block_.ahead() >= 1 && block_.ahead() <= steps_ / depth)
-          consider();
+        if (bytes <= c_.profile.gpu.smem_per_block && block_.ahead() >= 1 && block_.ahead() <= plan_.k_steps(nest_) / depth) consider();
       }
+  }
+
+  /// The fewest steps of k of which stages are filled to the end; a row of a box is two, which are neighbours.
+  void make_up_k() {
+    const auto filled = [&] {
+      return plan_.k_steps(nest_) % block_.depth == 0 && !(block_.tensor_copies && plan_.steps_along(nest_, plan_.k_axis) % 2);
+    };
+    for (plan_.k_multiple = 1; !filled();) plan_.k_multiple *= 2;
   }
 
   void consider() {
@@ -283,8 +306,30 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFa
   return whole && b.extents.size() <= 4 ? std::optional(b) : std::nullopt;
 }
 
-std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
-                                  const std::vector<int>& row_axes, int k_axis) {
+namespace {
+
+/// Rows of two or three axes, at any distances, as an image whose pixels they are (a 1 × 1 convolution of every other pixel).
+std::optional<PixelBox> rows_as_pixels(const Nest& nest, const NestFacts::OperandFacts& o, const std::vector<int>& row_axes, int k_axis) {
+  if (!o.affine || !o.guards.empty() || o.constant != 0 || o.coef[size_t(k_axis)] != 1 || row_axes.size() < 2 || row_axes.size() > 3)
+    return std::nullopt;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (int(a) != k_axis && nest.axes[a].extent > 1 && o.coef[a] != 0 && !std::count(row_axes.begin(), row_axes.end(), int(a)))
+      return std::nullopt;
+  PixelBox b;
+  b.extents = {nest.axes[size_t(k_axis)].extent}, b.strides = {1};
+  for (size_t i = 0; i < 3; ++i) {  // width, height, image
+    const bool is = i < row_axes.size();
+    const int axis = is ? row_axes[row_axes.size() - 1 - i] : -1;
+    b.extents.push_back(is ? nest.axes[size_t(axis)].extent : 1);
+    b.strides.push_back(is ? o.coef[size_t(axis)] : b.strides.back() * b.extents[i]);
+    if (b.strides.back() <= 0 || b.strides.back() * o.element_bytes % kPieceBytes != 0) return std::nullopt;
+    (i < 2 ? b.dimensions[i].place : b.image) = axis;
+  }
+  return b;
+}
+
+std::optional<PixelBox> pixels_of_image(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
+                                        const std::vector<int>& row_axes, int k_axis) {
   if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds != 0.0 || o.coef[size_t(k_axis)] != 1) return std::nullopt;
   PixelBox b;               // of images, height, width, channels
   std::vector<int> places;  // outermost first
@@ -321,6 +366,14 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
   if (places != row_axes || o.strides[3] != 1 || !std::all_of(o.strides.begin(), o.strides.end() - 1, apart)) return std::nullopt;
   b.extents.assign(o.shape.rbegin(), o.shape.rend()), b.strides.assign(o.strides.rbegin(), o.strides.rend());
   return b;
+}
+
+}  // namespace
+
+std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
+                                  const std::vector<int>& row_axes, int k_axis) {
+  const auto b = pixels_of_image(nest, o, operand, row_axes, k_axis);
+  return b ? b : rows_as_pixels(nest, o, row_axes, k_axis);
 }
 
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context) {

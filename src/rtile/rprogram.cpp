@@ -61,8 +61,13 @@ std::vector<int> NestPlan::point_axes(const Nest& nest) const {
 
 int64_t NestPlan::k_steps(const Nest& nest) const {
   int64_t steps = 1;
-  for (int a : reduce_order) steps *= ceil_div(nest.axes[size_t(a)].extent, a == k_axis ? k_step : 1);
+  for (int a : reduce_order) steps *= steps_along(nest, a);
   return steps;
+}
+
+int64_t NestPlan::steps_along(const Nest& nest, int axis) const {
+  const int64_t extent = nest.axes[size_t(axis)].extent;
+  return axis == k_axis ? round_up(ceil_div(extent, k_step), k_multiple) : extent;
 }
 
 NestPlan::LeftOut NestPlan::left_out(const PaddedTaps& t) const {

@@ -140,8 +140,13 @@ struct Staging {
   /// in all that is stored, and neighbours or the same in what the epilogue reads. 1: the columns are, or nothing is.
   int64_t line = 1;
   static constexpr int64_t kOfLine = 16;  ///< ... of which so many leave at a time, one column after the other
+  bool one_axis = false;  ///< all that has to do with results sees the row axes as one: its address is a multiple of the row
+  /// Of unit group: groups of warps that take the block's tasks by turns; while the sums of one leave, the other multiplies (CUTLASS,
+  /// "ping-pong").
+  int turns = 1;               ///< 1 or 2
   bool tensor_copies = false;  ///< of unit group: the copy unit brings boxes of what is not packed (tensor_box), a thread asks for them
-  int warps() const { return warp_rows * warp_columns; }  ///< that multiply
+  int warps() const { return task_warps() * turns; }           ///< that multiply
+  int task_warps() const { return warp_rows * warp_columns; }  ///< ... a task
   /// Warps that only copy. Their like have registers to spare, but sums of 128 columns and more leave none for addresses.
   int producers() const { return unit == Unit::group ? 4 : 0; }
   int threads() const { return 32 * (warps() + producers()); }
@@ -179,6 +184,7 @@ struct NestPlan {
   std::shared_ptr<const hw::Atom> atom;    ///< a copy: plans outlive the profile
   int k_axis = -1;                         ///< group and matrix: the axis whose neighbours one instruction multiplies
   int k_group = 1, k_step = 1;             ///< ... interleaved so many at a time; elements of k that one instruction takes
+  int k_multiple = 1;                      ///< form staged: its steps of k are made up to a multiple of so many by zeros
   int m_axis = -1;                         ///< matrix: the axis along the rows of a tile
   int operand_a = -1, operand_b = -1;      ///< group and matrix: row (broadcast) and vector operand (indices into operands)
   bool offset_a = false;                   ///< signed bytes through an unsigned operand: sign bit flipped, corrected by the packed sums
@@ -223,6 +229,7 @@ struct NestPlan {
   int64_t block_columns() const { return tile[size_t(vec)].hi * tile[size_t(vec)].unit; }
   int64_t column_tiles() const { return tile[size_t(vec)].hi / staging->warp_columns; }
   int64_t k_steps(const Nest& nest) const;
+  int64_t steps_along(const Nest& nest, int axis) const;  ///< of which those of one reduced axis
   bool tiled() const { return form == AtomForm::matrix || form == AtomForm::warp; }
   /// The output axes in the order in which the points of a register tile are walked, outermost first: the longest side outermost, so that
   /// what waits in registers is the shorter one's; a vectorised axis innermost.

@@ -28,7 +28,7 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t row
 /// A block in numbers.
 struct Shape {
   int64_t steps, rows, columns;    ///< of k; of sums
-  double warps, copying;           ///< that multiply; that copy: others or the same
+  double warps, copying;           ///< that multiply a task; that copy: others or the same
   double all;                      ///< of the block
   double row_tiles, column_tiles;  ///< of 16 rows and 32 columns, a multiplying warp's
   struct Copied {
@@ -54,7 +54,7 @@ Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
   Shape b{};
   b.steps = plan.k_steps(nest), b.rows = s.block_rows(), b.columns = plan.block_columns();
-  b.warps = s.warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
+  b.warps = s.task_warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
   b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
   b.packed = plan.operands[size_t(plan.operand_b)].placement == Placement::prepack;
   if (!s.tensor_copies) b.a = copied(s.copies_a, double(b.rows), 32 * b.copying);
@@ -100,14 +100,16 @@ hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Pro
   return i;
 }
 
-/// Between a block and L2.
+/// Between a block and L2. Of boxes that several blocks ask for at once L2 brings some once for all of them (H200: products of bf16, whose
+/// L2 would have to be a quarter faster than single loads find it).
 double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
   const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
     return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
   };
-  return double(b.steps * kStepBytes) * (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
-                                         double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
+  return (s.tensor_copies ? 0.8 : 1) * double(b.steps * kStepBytes) *
+         (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
+          double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -142,7 +144,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   w.loads = (step.wavefronts * steps + of_sums * vectors + outer_loads) * multiply;
   w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.all * steps + 2 * vectors * multiply;
   const double copying = b.a.copies * 2 + b.a.rows * 3 * guards + b.b.copies * 2 + (b.packed ? 0 : b.b.rows),
-               decoding = 6 + 10 * double(s.row_axes.size() - 1);
+               decoding = s.one_axis ? 2 : 6 + 10 * double(s.row_axes.size() - 1);
   // a round's barriers and addresses: those who multiply and those who copy have their own
   const double round = 14.0 / s.depth, epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * decoding;
   w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
@@ -158,6 +160,9 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   g.rounds = (s.producers() ? 1 : 2) + steps / double(s.depth * s.ahead());
   // from a consumer's release to the producer, through the copy unit and back by the barrier (H200: products of 3 and 4 stages)
   constexpr double kRoundTrip = 700;  // cycles
+  // sums leave in a warp's own time: products wait for them, unless they are another group's
+  constexpr double kPace = 3.5;  // cycles an instruction (H200: epilogues of erf); of lanes that multiply, one is counted above
+  g.last_ns = (s.unit == Staging::Unit::lane ? kPace - 1 : kPace) * epilogue / profile.ghz, g.turns = s.turns;
   if (s.producers()) g.round_trip_ns = kRoundTrip / profile.ghz;
 }
 

@@ -133,6 +133,12 @@ std::vector<Subject> subjects() {
        R"({"name": "conv", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 9, "w": 7, "ci": 64, "co": 70, "r": 3,
        "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})",
        groups, boxes(1)},
+      {"boxes f16 in turns", "h100", product("f16", 130, 72, 632), groups,
+       [](rtile::NestPlan& p) {
+         boxes(2)(p);
+         auto s = std::make_shared<rtile::Staging>(*p.staging);
+         s->turns = 2, s->grid = 2, p.staging = s;
+       }},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
       {"softmax", "a100", preset("softmax", "f32", R"("shape": [13, 37])"), nullptr, nullptr, 4},
@@ -155,6 +161,16 @@ struct Mutation {
   std::string name, subject;
   std::vector<Edit> edits;
 };
+
+/// Rows of sums so far apart, not 40: wherever they are stored and read, eight at a time.
+std::vector<Edit> sums_apart(int apart) {
+  std::vector<Edit> edits{{R"(/ 4 \* 40)", "/ 4 * " + std::to_string(apart)},
+                          {R"(\+ 320)", "+ " + std::to_string(8 * apart)},
+                          {R"(\+ 40 \* row)", "+ " + std::to_string(apart) + " * row"}};
+  for (int row = 1; row < 8; ++row)
+    edits.push_back({R"((rows \+ \d+ \* rows\d* \+ ))" + std::to_string(40 * row) + R"(\))", "$01" + std::to_string(apart * row) + ")"});
+  return edits;
+}
 
 std::vector<Mutation> mutations() {
   const Edit permuted_reads{R"(\* 32 \+ lane\(\)\))", "* 32 + lane() % 4 * 8 + lane() / 4)"};
@@ -186,7 +202,7 @@ std::vector<Mutation> mutations() {
          "column_block = in_sweep % $1; const int row_block = in_sweep / $1;"}}},
       {"copies of rows beyond the matrix", "staged f16", {{R"(m\d* <= \d+ && )", ""}}},
       {"copies of columns beyond the matrix", "staged bf16 scores", {{R"((cp16\(stages.*, X\d* \+ step_at\d*, )m\d* <= \d+ && )", "$1"}}},
-      {"stores of rows beyond the matrix", "staged f16", {{R"(if \(warp_row\d* \+ row\d* <= \d+\))", "if (true)"}}},
+      {"stores of rows beyond the matrix", "staged f16", {{R"(if \(warp_row\d* \+ [\w+* ]*row\d* <= \d+\))", "if (true)"}}},
       {"stores of columns beyond the matrix", "staged f16", {{R"(if \(warp_column <= 71\))", "if (true)"}}},
       {"copies beyond k, a", "staged f16", {{R"( &&[\w *]* piece[-+\w *]* <= \d+)", ""}}},
       {"copies beyond k, both factors", "staged bf16 scores", {{R"([\w *]* piece[-+\w *]* <= \d+)", " true"}}},
@@ -196,7 +212,7 @@ std::vector<Mutation> mutations() {
       {"a halo that reads neighbours", "staged convolution", {{R"(at1 \+ s\d* >= 0 && )", ""}}},
       {"no __syncwarp before sums are stored", "staged bf16 scores", {{R"(__syncwarp\(\);  // what was here has been read)", ""}}},
       {"no __syncwarp after sums are stored", "staged bf16 scores", {{R"(\n  __syncwarp\(\);\n\})", "\n}"}}},
-      {"sums 32 apart", "staged f16", {{R"(/ 4 \* 40)", "/ 4 * 32"}, {R"(\+ 320)", "+ 256"}, {R"(rows \+ 40 \* row)", "rows + 32 * row"}}},
+      {"sums 32 apart", "staged f16", sums_apart(32)},
       {"staged pieces side by side", "staged f16", {permuted_reads, permuted_copies}},
       {"products before copies are there for them", "group f16", {{R"(proxy_fence\(\);)", ""}}},
       {"copies announced before they have landed", "group f16", {{R"(cp_wait<1>\(\);)", ""}}},
@@ -233,6 +249,9 @@ std::vector<Mutation> mutations() {
       {"boxes taken for core matrices", "boxes f16", {{R"(\| 64ull << 32 \| 1ull << 62)", "| 64ull << 32"}}},
       {"a step of k beside the swizzle", "boxes f16", {{R"((box_descriptor\(stages[^;]*?) \+ 32\))", "$1 + 64)"}}},
       {"a stage of boxes released one round early", "boxes bf16 scores", {{R"(done = \(number \+ 3\) %)", "done = number %"}}},
+      {"a group that does not wait for its turn", "boxes f16 in turns", {{R"(barrier_wait\(barriers \+ 8 \* group \+ \d+, \w+\);)", ""}}},
+      {"a turn that is not passed on", "boxes f16 in turns", {{R"(barrier_release<1>\(.*\);)", ""}}},
+      {"a turn taken twice", "boxes f16 in turns", {{R"(turn = group \+ 2 \* own)", "turn = 2 * own"}}},
       {"the window's taps exchanged", "pixels f16", {{R"((pixel_copy\(.*), (\w+), (\w+), (barriers))", "$1, $3, $2, $4"}}},
       {"pixels one to the right", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*), )", "$1, 1 + "}}},
       {"pixels of the next image", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*, [^,]*, [^,]*), )", "$1, 1 + "}}},

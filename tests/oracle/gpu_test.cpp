@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -11,6 +12,7 @@
 #include "lower/lower.h"
 #include "lower/simulate.h"
 #include "rtile/construct.h"
+#include "rtile/nest_facts.h"
 #include "rtile/rprogram.h"
 #include "support/kernel_batch.h"
 #include "support/random_program.h"
@@ -25,6 +27,19 @@ void check(const KernelBatch& batch) {
   for (const std::string& failure : batch.failures({"g++", {"-O1"}, {}, 2})) FAIL_CHECK(failure);
 }
 
+/// The plan whose blocks have two groups of warps that take tasks by turns, if a block of the device holds them.
+std::optional<rtile::Candidate> in_turns(const rtile::Candidate& plan, const hw::Profile& profile) {
+  auto program = std::make_shared<rtile::RProgram>(*plan.program);
+  rtile::NestPlan& last = program->groups.back().nests.back();
+  auto staging = std::make_shared<rtile::Staging>(*last.staging);
+  if (staging->unit != rtile::Staging::Unit::group || staging->warp_rows != 4 || staging->turns == 2) return {};
+  staging->turns = 2, last.staging = staging;
+  if (rtile::block_memory(last).bytes > profile.gpu.smem_per_block) return {};
+  rtile::Candidate changed = plan;
+  changed.program = program;
+  return changed;
+}
+
 /// Some of every problem's staged plans, from the best to the worst.
 void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, const hw::Profile& profile) {
   for (const test::Problem& p : problems) {
@@ -36,7 +51,10 @@ void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, 
     }
     CHECK_MESSAGE(!of_atom.empty(), p.program->name);
     for (const auto& [atom, ranks] : of_atom)
-      for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 2)) batch.add(p, profile, 0, ranks[i]);
+      for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 2)) {
+        batch.add(p, profile, 0, ranks[i]);
+        if (const auto turns = in_turns(plans[size_t(ranks[i])], profile)) batch.add(p, profile, *turns, p.program->name + ", in turns");
+      }
   }
 }
 
@@ -131,6 +149,9 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
        "stride": [3, 2], "pad": 0, "layout": "NHWC"}})");
   spec(R"({"name": "conv_single", "op": "conv2d", "dtype": "f16", "params": {"n": 1, "h": 12, "w": 16, "ci": 64, "co": 32, "r": 3, "s": 3,
        "stride": 1, "pad": 1, "layout": "NHWC"}})");
+  // every other pixel: rows of two axes that are no image's
+  spec(R"({"name": "conv_halved", "op": "conv2d", "dtype": "f16", "params": {"n": 3, "h": 10, "w": 13, "ci": 64, "co": 40, "r": 1, "s": 1,
+       "stride": 2, "pad": 0, "layout": "NHWC"}, "epilogue": ["bias"]})");
   spec(R"({"name": "mm_tf32", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 70, "n": 65, "k": 84}})");
   for (const std::string b : {"s8", "u8"})
     spec(R"json({"name": "u8)json" + b +
@@ -152,7 +173,8 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   // matrices of whole pairs of steps come in boxes
   CHECK(batch.mentioning("tensor_copy_2d") >= 6);
   CHECK(batch.mentioning("tensor_copy_3d") >= 1);
-  CHECK(batch.mentioning("pixel_copy") >= 4);
+  CHECK(batch.mentioning("pixel_copy") >= 6);
+  CHECK(batch.mentioning("own_turns") >= 10);
   check(batch);
 }
 
