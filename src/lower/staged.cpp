@@ -42,7 +42,7 @@ class MultistageLowering : StagedBlock {
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& of_a, const std::vector<Source>& of_b) {
-    effect("fragments", {Int(row_tiles() * column_tiles()), Int((two_buffers() ? 2 : 1) * (row_tiles() + column_tiles())), Int(integer())});
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(s_.factor_sets * (row_tiles() + column_tiles())), Int(integer())});
     zero_sums();
     const int64_t rounds = c_.plan.k_steps(c_.nest) / s_.depth, ahead = s_.ahead();
     const int round = b_.variable("round", 0, rounds + ahead - 1);
@@ -84,14 +84,13 @@ class MultistageLowering : StagedBlock {
     }
   }
 
-  /// One k after the other. Of many sums two have registers: while one is multiplied, the factors of the next are on their way, also across
-  /// the ends of the loop (a warp that has a scheduler for itself began each round of it with the wait for them). Few are multiplied so
-  /// soon that this gains nothing, and compilers mix up the banks (H200, 4 tiles: 9 % slower).
+  /// One k after the other. Where two have registers, the factors of the next are on their way also across the ends of the loop: a warp
+  /// that has a scheduler for itself began each round of it with the wait for them.
   void multiply_lanes(const Int& from) {
     const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step;
     const int part = b_.variable("part", 0, all / at_once - 1);
     const Int first = Int::var(part, at_once);
-    if (!two_buffers()) {
+    if (s_.factor_sets == 1) {
       const int k = b_.variable("k", 0, at_once - 1);
       const auto one = [&] { fetch_lanes(from, first + Int::var(k), 0), multiply_one(0); };
       return loop(
@@ -120,8 +119,6 @@ class MultistageLowering : StagedBlock {
         },
         For::Unroll::never);
   }
-  bool two_buffers() const { return lanes() && row_tiles() * column_tiles() > 4; }
-
   /// Of the loop over k so much is its body as an SM's cache of instructions (32 KiB) holds beside what else there is. (H200, one warp a
   /// scheduler: of 34 KiB a third of the time was lost; 1024³, 64 KiB: 109 µs, 61 as a loop.)
   int64_t written_out() const {

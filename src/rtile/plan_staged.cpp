@@ -242,13 +242,32 @@ class BlockPlanner {
   void consider() {
     *tried_ = block_;
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
-    if (g.registers > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
+    if (g.registers + spare() > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;
+    block_.factor_sets = factor_sets(g.registers);
     const double us = hw::times(g, c_.profile).us;
     if (!std::isfinite(us)) return;
     const auto before = [&](const Tried& t) { return std::pair(us, number_) < std::pair(t.us, t.number); };
     if (best_.size() == kKept && !before(best_.back())) return;
     best_.insert(std::find_if(best_.begin(), best_.end(), before), {plan_, us, number_})->plan.staging = std::make_shared<Staging>(block_);
     if (best_.size() > kKept) best_.pop_back();
+  }
+
+  /// Registers that compilers take beside those that are counted, where the limit is near: an address of each element's row that is copied
+  /// (ptxas spills 296 bytes of a block of 64 threads for 64 × 128 sums whose factors both come so).
+  int spare() const {
+    constexpr int64_t kNear = 8;
+    const auto rows = [&](Staging::Copies copies, int64_t all) {
+      return copies == Staging::Copies::along_k ? all * 8 / (32 * block_.warps()) : 0;
+    };
+    if (block_.unit != Staging::Unit::lane) return 0;
+    return int(kNear + rows(block_.copies_a, block_.block_rows()) + rows(block_.copies_b, plan_.block_columns()));
+  }
+  /// Of few sums two would gain nothing, and compilers mix up the banks (H200, 4 tiles: 9 % slower).
+  int factor_sets(int registers) const {
+    constexpr int64_t kFew = 4, kSpare = 8;
+    const int64_t rows = block_.row_tiles(), columns = plan_.column_tiles();
+    const bool room = registers + 4 * (rows + columns) + kSpare <= c_.profile.gpu.max_registers_per_thread;
+    return block_.unit == Staging::Unit::lane && rows * columns > kFew && room ? 2 : 1;
   }
 
   /// The orders of its blocks, each if it is better than those before.

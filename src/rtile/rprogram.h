@@ -136,6 +136,8 @@ struct Staging {
   /// Unit lane: rows of a tile that are so far apart are a lane's, columns likewise, and take four places side by side in a stage; their
   /// sums leave one by one, without bank conflicts, and so need not lie in neighbouring registers, whose banks the products ask for.
   static constexpr int64_t kLaneRows = 4, kLaneColumns = 8;
+  /// Unit lane: so many k have their factors in registers, 1 or 2: while one is multiplied, the next is on its way.
+  int factor_sets = 1;
   /// Results that lie along the rows, not along the columns (planes of an image): so many rows, points of the last row axes, are neighbours
   /// in all that is stored, and neighbours or the same in what the epilogue reads. 1: the columns are, or nothing is.
   int64_t line = 1;

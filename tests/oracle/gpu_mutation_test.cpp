@@ -60,7 +60,7 @@ std::function<void(rtile::NestPlan&)> with(const Block& b) {
   return [b](rtile::NestPlan& p) {
     auto s = std::make_shared<rtile::Staging>(*p.staging);
     s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->tensor_copies = false, s->stages = b.stages,
-    s->raster = b.raster;
+    s->factor_sets = 1, s->raster = b.raster;
     s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles, b.raster);
     rtile::Blocking& columns = p.tile[size_t(p.vec)];
     columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
