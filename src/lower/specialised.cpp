@@ -104,31 +104,30 @@ class SpecialisedLowering : StagedBlock {
     place_warp(remainder("of_group", consumer, s_.task_warps()));
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(0), Int(integer())});
     const Int own_group = quotient("group", consumer, s_.task_warps());
+    walk([&](const Int& before, const Int& own) { multiply_task(before, own_group, own), settle(), epilogue(sums, 1); }, own_group,
+         s_.turns);
+  }
+
+  /// The rounds of a task. Where groups take turns this is the `own`-th of the group: a stage's barrier tells this filling from the next,
+  /// but not from the one after that, so that nobody may wait there before the other's rounds are through.
+  void multiply_task(const Int& before, const Int& own_group, const Int& own) {
     const bool in_turn = s_.turns > 1;
-    walk(
-        [&](const Int& before, const Int& own) {
-          zero_sums();
-          // a stage's barrier tells this filling from the next, but not from the one after that: nobody waits before the rounds come that
-          // are his
-          if (in_turn) effect("barrier_wait", {turn(own_group), remainder("phase", own + Int(1) - own_group, 2)});
-          const int round = b_.variable("round", 0, rounds_ - 1);
-          loop(
-              round, rounds_,
-              [&] {
-                const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
-                effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
-                multiply(use * memory_.stage);
-                effect("wgmma_wait", {Int(1)});  // the products of the round before are done
-                when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
-              },
-              For::Unroll::never);  // unrolled, sums would change registers between products
-          effect("wgmma_wait", {Int(0)});
-          release(before + Int(rounds_ - 1));
-          if (in_turn) effect("barrier_release", {Int(1), turn(Int(1) - own_group)});
-          settle();
-          epilogue(sums, 1);
+    zero_sums();
+    if (in_turn) effect("barrier_wait", {turn(own_group), remainder("phase", own + Int(1) - own_group, 2)});
+    const int round = b_.variable("round", 0, rounds_ - 1);
+    loop(
+        round, rounds_,
+        [&] {
+          const Int number = value("number", before + Int::var(round)), use = remainder("use", number, s_.stages);
+          effect("barrier_wait", {full(use), remainder("phase", quotient("times", number, s_.stages), 2)});
+          multiply(use * memory_.stage);
+          effect("wgmma_wait", {Int(1)});  // the products of the round before are done
+          when({Int::var(round) - Int(1)}, [&] { release(number + Int(s_.stages - 1)); });
         },
-        own_group, s_.turns);
+        For::Unroll::never);  // unrolled, sums would change registers between products
+    effect("wgmma_wait", {Int(0)});
+    release(before + Int(rounds_ - 1));
+    if (in_turn) effect("barrier_release", {Int(1), turn(Int(1) - own_group)});
   }
 
   void release(const Int& number) { effect("barrier_release", {Int(s_.cluster), empty(remainder("done", number, s_.stages))}); }

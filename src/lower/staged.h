@@ -134,10 +134,19 @@ class StagedBlock {
   std::vector<Source> gather_elements(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
   std::vector<Int> conditions(const Source& source, const std::vector<Int>& at);
   std::vector<Source> panel_pieces(const Addressing& m);
-  bool reads_after() const;
-  void leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
-  void leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
-  void leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column);
+  int64_t rows_together() const;
+  /// Sums of 16 rows of a warp: their first row and column in the matrix, the memory where they wait, tiles side by side.
+  struct Leaving {
+    Int row, column;
+    int sums;
+    int64_t tiles;
+  };
+  void leave(const Leaving& l);
+  void leave_columns(const Leaving& l);
+  void leave_rows(const Leaving& l);
+  void leave_whole(const Leaving& l);
+  void leave_part(const Leaving& l);
+  void leave_some(const Int& rows, const std::function<void(const Int&)>& leave_row);
   void leave_vector(const std::vector<Int>& at, int sums, const Int& sums_at, const Int& n, int lanes);
   std::vector<Int> result(const Int& row);
   TileParams parameters(const std::vector<Int>& at, const Int& n);

@@ -22,25 +22,25 @@ void StagedBlock::epilogue(int sums, int64_t together) {
       for (int64_t t = 0; t < tiles; ++t)
         effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
                {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
-      leave(value("m", warp_row + Int(i * apart)), sums, j, tiles, warp_column);
+      leave({value("m", warp_row + Int(i * apart)), warp_column + Int(j * 32), sums, tiles});
     }
 }
 
-/// The sums of 16 rows, column by column where those rows' results are neighbours in memory.
-void StagedBlock::leave(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+/// Column by column where the rows' results are neighbours in memory.
+void StagedBlock::leave(const Leaving& l) {
   const int64_t line = s_.line, at_once = Staging::kOfLine, all = points(s_.row_axes);
-  const auto rows = [&] { leave_rows(first, sums, first_tile, tiles, warp_column); };
+  const auto rows = [&] { leave_rows(l); };
   if (line == 1) return rows();
   std::vector<Int> neighbours;
-  if (b_.range(first).second > all - at_once) neighbours.push_back(Int(all - at_once) - first);
-  if (line % at_once != 0) neighbours.push_back(Int(line - at_once) - remainder("in_line", first, line));
-  const auto columns = [&] { leave_columns(first, sums, first_tile, tiles, warp_column); };
+  if (b_.range(l.row).second > all - at_once) neighbours.push_back(Int(all - at_once) - l.row);
+  if (line % at_once != 0) neighbours.push_back(Int(line - at_once) - remainder("in_line", l.row, line));
+  const auto columns = [&] { leave_columns(l); };
   if (neighbours.empty()) return columns();
   choose(neighbours, columns, rows);
 }
 
 /// Vectors along the last row axis: to what follows the reduction it is the one of the lanes.
-void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
+void StagedBlock::leave_columns(const Leaving& l) {
   constexpr int64_t kTogether = 4;  // whose loads are under way together
   rtile::NestPlan across = c_.plan;
   across.vec = s_.row_axes.back();
@@ -50,15 +50,15 @@ void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, 
                       c_.origin, c_.accumulator, c_.prefix, c_.workers, c_.contraction};
   TileVariant half;
   half.size.assign(size_t(n_), 1), half.tail = Staging::kOfLine;
-  const std::vector<Int> at = result(within("m", first, points(s_.row_axes) - Staging::kOfLine + 1));
+  const std::vector<Int> at = result(within("m", l.row, points(s_.row_axes) - Staging::kOfLine + 1));
   const int64_t columns = extent(c_.plan.vec);
-  const int column = b_.variable("column", 0, 32 * tiles / kTogether - 1);
+  const int column = b_.variable("column", 0, 32 * l.tiles / kTogether - 1);
   const auto leave_one = [&](const Int& in_tiles) {
-    const Int n = warp_column + Int(first_tile * 32) + in_tiles;
+    const Int n = l.column + in_tiles;
     const auto inside = [&] {
       TileParams params = parameters(at, b_.range(n).second >= columns ? within("n", n, columns) : value("n", n));
       const Int tile = quotient("tile", in_tiles, 32);
-      params.sums = sums, params.sums_apart = rtile::kFragmentRow;
+      params.sums = l.sums, params.sums_apart = rtile::kFragmentRow;
       params.sums_at = tile * (rtile::kFragmentTile - 32) + in_tiles;
       Body body = lower_epilogue(context, params, half);
       bodies_.back()->insert(bodies_.back()->end(), body.begin(), body.end());
@@ -69,83 +69,87 @@ void StagedBlock::leave_columns(const Int& first, int sums, int64_t first_tile, 
       inside();
   };
   loop(
-      column, 32 * tiles / kTogether,
+      column, 32 * l.tiles / kTogether,
       [&] {
         for (int64_t i = 0; i < kTogether; ++i) leave_one(Int::var(column, kTogether) + Int(i));
       },
       For::Unroll::never);
 }
 
-/// Some rows at a time, whose loads are under way together. Where a part of the tiles may lie beyond the matrix, a tile after the other,
-/// and only the rows of its end one by one.
-void StagedBlock::leave_rows(const Int& first, int sums, int64_t first_tile, int64_t tiles, const Int& warp_column) {
-  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec), together = reads_after() ? 8 : 4;
-  const Int first_of_all = warp_column + Int(first_tile * 32), last = first + Int(15), end = first_of_all + Int(tiles * 32);
+/// What may lie beyond the matrix takes more care.
+void StagedBlock::leave_rows(const Leaving& l) {
+  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
+  const Int last = l.row + Int(15), end = l.column + Int(l.tiles * 32);
   std::vector<Int> inside;
   if (b_.range(last).second >= all) inside.push_back(Int(all - 1) - last);
   if (b_.range(end).second > columns) inside.push_back(Int(columns) - end);
-  const auto some_rows = [&](const Int& rows, const std::function<void(const Int&)>& leave_row) {
-    auto inner = std::make_shared<Body>();
-    body(*inner, [&] {
-      for (int64_t r = 0; r < together; ++r) leave_row(rows + Int(r));
-    });
-    constexpr int kAhead = 24;  // the few warps of such a block have registers for that
-    *inner = loads_first(b_.program, std::move(*inner), kAhead);
-    bodies_.back()->insert(bodies_.back()->end(), inner->begin(), inner->end());
-  };
-  const auto whole = [&] {
-    const int rows = b_.variable("rows", 0, 16 / together - 1);
-    const auto leave_row = [&](const Int& row) {
-      for (int64_t t = 0; t < tiles; ++t)
-        leave_vector(result(within("m", first + row, all)), sums, Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow,
-                     within("n", first_of_all + Int(t * 32), columns - 31), 32);
-    };
-    loop(
-        rows, 16 / together, [&] { some_rows(Int::var(rows, together), leave_row); }, For::Unroll::never);
-  };
-  const auto part = [&] {
-    const int in_all = tiles > 1 ? b_.variable("tile", 0, tiles - 1) : -1;
-    const auto tile = [&](int64_t size) { return in_all < 0 ? Int(0) : Int::var(in_all, size); };
-    const auto of_columns = [&](const Int& n, int lanes) {
-      const int rows = b_.variable("rows", 0, 16 / together - 1), row = b_.variable("row", 0, together - 1);
-      const auto leave_row = [&](const Int& r) {
-        leave_vector(result(within("m", first + r, all)), sums, tile(rtile::kFragmentTile) + r * rtile::kFragmentRow, n, lanes);
-      };
-      const Int some = Int::var(rows, together);
-      loop(
-          rows, 16 / together,
-          [&] {
-            if (b_.range(last).second < all) return some_rows(some, leave_row);
-            choose(
-                {Int(all - together) - first - some}, [&] { some_rows(some, leave_row); },
-                [&] {
-                  loop(
-                      row, together, [&] { when({Int(all - 1) - first - some - Int::var(row)}, [&] { leave_row(some + Int::var(row)); }); },
-                      For::Unroll::never);
-                });
-          },
-          For::Unroll::never);
-    };
-    const auto one = [&] { by_columns(value("n", first_of_all + tile(32)), of_columns); };
-    tiles > 1 ? loop(in_all, tiles, one, For::Unroll::never) : one();
-  };
   if (inside.empty())
-    whole();
-  else if (all < 16 || columns < 32 * tiles || tiles == 1)
-    part();
+    leave_whole(l);
+  else if (all < 16 || columns < 32 * l.tiles || l.tiles == 1)
+    leave_part(l);
   else
-    choose(inside, whole, part);
+    choose(
+        inside, [&] { leave_whole(l); }, [&] { leave_part(l); });
 }
 
-/// Does what follows the reduction read tensors?
-bool StagedBlock::reads_after() const {
+/// Some rows, whose loads are under way together.
+void StagedBlock::leave_some(const Int& rows, const std::function<void(const Int&)>& leave_row) {
+  constexpr int kAhead = 24;  // the few warps of such a block have registers for that
+  Body some;
+  body(some, [&] {
+    for (int64_t r = 0; r < rows_together(); ++r) leave_row(rows + Int(r));
+  });
+  some = loads_first(b_.program, std::move(some), kAhead);
+  bodies_.back()->insert(bodies_.back()->end(), some.begin(), some.end());
+}
+
+void StagedBlock::leave_whole(const Leaving& l) {
+  const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec), together = rows_together();
+  const int rows = b_.variable("rows", 0, 16 / together - 1);
+  const auto leave_row = [&](const Int& row) {
+    for (int64_t t = 0; t < l.tiles; ++t)
+      leave_vector(result(within("m", l.row + row, all)), l.sums, Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow,
+                   within("n", l.column + Int(t * 32), columns - 31), 32);
+  };
+  loop(
+      rows, 16 / together, [&] { leave_some(Int::var(rows, together), leave_row); }, For::Unroll::never);
+}
+
+/// A tile after the other, and one by one only the rows at the matrix' end.
+void StagedBlock::leave_part(const Leaving& l) {
+  const int64_t all = points(s_.row_axes), together = rows_together();
+  const int in_all = l.tiles > 1 ? b_.variable("tile", 0, l.tiles - 1) : -1;
+  const auto tile = [&](int64_t size) { return in_all < 0 ? Int(0) : Int::var(in_all, size); };
+  const auto of_columns = [&](const Int& n, int lanes) {
+    const int rows = b_.variable("rows", 0, 16 / together - 1), row = b_.variable("row", 0, together - 1);
+    const Int some = Int::var(rows, together), one = some + Int::var(row);
+    const auto leave_row = [&](const Int& r) {
+      leave_vector(result(within("m", l.row + r, all)), l.sums, tile(rtile::kFragmentTile) + r * rtile::kFragmentRow, n, lanes);
+    };
+    const auto together_or_not = [&] {
+      const auto all_of_them = [&] { leave_some(some, leave_row); };
+      const auto one_by_one = [&] {
+        loop(
+            row, together, [&] { when({Int(all - 1) - l.row - one}, [&] { leave_row(one); }); }, For::Unroll::never);
+      };
+      if (b_.range(l.row).second + 15 < all) return all_of_them();
+      choose({Int(all - together) - l.row - some}, all_of_them, one_by_one);
+    };
+    loop(rows, 16 / together, together_or_not, For::Unroll::never);
+  };
+  const auto one_tile = [&] { by_columns(value("n", l.column + tile(32)), of_columns); };
+  l.tiles > 1 ? loop(in_all, l.tiles, one_tile, For::Unroll::never) : one_tile();
+}
+
+/// More where what follows the reduction reads tensors.
+int64_t StagedBlock::rows_together() const {
   bool reads = false;
   for (const rtile::Statement& s : c_.nest.outer)
     ir::for_each_access(*s.value, [&](const ir::Access& a) {
       reads |=
           std::none_of(c_.nest.inner.begin(), c_.nest.inner.end(), [&](const rtile::Statement& sum) { return sum.tensor == a.tensor; });
     });
-  return reads;
+  return reads ? 8 : 4;
 }
 
 void StagedBlock::leave_vector(const std::vector<Int>& at, int sums, const Int& sums_at, const Int& n, int lanes) {
