@@ -16,10 +16,7 @@ namespace {
 class SpecialisedLowering : StagedBlock {
  public:
   explicit SpecialisedLowering(NestContext& c)
-      : StagedBlock(c),
-        rounds_(c.plan.k_steps(c.nest) / s_.depth),
-        part_b_(s_.depth * block_rows_ * kRowBytes),
-        bytes_b_(s_.depth * block_columns_ * kRowBytes) {}
+      : StagedBlock(c), rounds_(c.plan.k_steps(c.nest) / s_.depth), bytes_b_(s_.depth * block_columns_ * kRowBytes) {}
 
   int run() {
     Proc p;
@@ -47,8 +44,7 @@ class SpecialisedLowering : StagedBlock {
  private:
   static constexpr int64_t kBarrier = rtile::BlockMemory::kBarrier;
   const int64_t rounds_;   ///< of a task, a stage each
-  const int64_t part_b_;   ///< where in a stage b begins
-  const int64_t bytes_b_;  ///< ... and how much of it there is
+  const int64_t bytes_b_;  ///< of b in a stage
   Int block_, thread_, turns_;
   int barriers_ = -1;
 
@@ -171,11 +167,7 @@ class SpecialisedLowering : StagedBlock {
         const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
         effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
         if (packed()) when({Int(0) - copier_}, [&] { fetch_panel(packed_panel, Int::var(round, s_.depth), fill); });
-        for (int64_t d = 0; d < s_.depth; ++d) {
-          const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
-          copy(of_a, at, fill * memory_.stage + Int(d * block_rows_ * kRowBytes));
-          copy(of_b, at, fill * memory_.stage + Int(part_b_ + d * block_columns_ * kRowBytes));
-        }
+        copy_stage(of_a, of_b, round, fill);
         effect("cp_commit");
         when({number - Int(lag)}, [&] {
           effect("cp_wait", {Int(lag)});

@@ -11,7 +11,7 @@ namespace {
 
 class MultistageLowering : StagedBlock {
  public:
-  explicit MultistageLowering(NestContext& c) : StagedBlock(c), part_b_(s_.depth * step_bytes_a()) {}
+  explicit MultistageLowering(NestContext& c) : StagedBlock(c) {}
 
   int run() {
     Proc p;
@@ -36,8 +36,6 @@ class MultistageLowering : StagedBlock {
   }
 
  private:
-  const int64_t part_b_;  ///< where in a stage b begins
-
   bool rounds() const { return s_.unit == Staging::Unit::warp && factor() == DType::f32; }  // to tf32
 
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
@@ -49,14 +47,7 @@ class MultistageLowering : StagedBlock {
     loop(round, rounds + ahead, [&] {
       effect("cp_wait", {Int(ahead - 1)});
       effect("block_sync");
-      when({Int(rounds - 1) - Int::var(round)}, [&] {
-        const Int to = remainder("fill", Int::var(round), s_.stages) * memory_.stage;
-        for (int64_t d = 0; d < s_.depth; ++d) {
-          const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
-          copy(of_a, at, to + Int(d * step_bytes_a()));
-          copy(of_b, at, to + Int(part_b_ + d * step_bytes_b()));
-        }
-      });
+      when({Int(rounds - 1) - Int::var(round)}, [&] { copy_stage(of_a, of_b, round, remainder("fill", Int::var(round), s_.stages)); });
       effect("cp_commit");
       when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
         multiply_fragments(remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * memory_.stage);

@@ -40,6 +40,7 @@ class StagedBlock {
   const rtile::BlockMemory memory_;
   const int n_, copiers_;  ///< axes; threads that copy
   const int64_t block_rows_, block_columns_;
+  const int64_t part_b_;    ///< where in a stage b begins, behind all steps of a (bytes)
   std::vector<Int> start_;  ///< of the batch axes
   std::vector<Body*> bodies_;
   Int warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
@@ -118,6 +119,8 @@ class StagedBlock {
   /// ... of the steps of k from `step` on that a stage has: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
   void copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
+  /// Both factors' steps of a round into the stage `fill`.
+  void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill);
   void zero_sums();
   void settle();
   /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors.

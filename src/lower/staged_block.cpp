@@ -20,6 +20,7 @@ StagedBlock::StagedBlock(NestContext& c)
       copiers_(32 * (s_.producers() > 0 ? s_.producers() : s_.warps())),
       block_rows_(s_.block_rows()),
       block_columns_(c.plan.block_columns()),
+      part_b_(s_.depth * step_bytes_a()),
       start_(size_t(n_), Int(0)) {}
 
 bool StagedBlock::integer() const { return accumulation(c_.program[c_.nest.inner[0].tensor].dtype) == DType::s32; }
@@ -262,6 +263,14 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
       if (s.padded_k) inside.push_back(left - Int(piece));
       put_copy("cp16", {Address{ring_, to + s.to}, Address{s.pointer, step}}, inside);
     }
+  }
+}
+
+void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill) {
+  for (int64_t d = 0; d < s_.depth; ++d) {
+    const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
+    copy(of_a, at, fill * memory_.stage + Int(d * step_bytes_a()));
+    copy(of_b, at, fill * memory_.stage + Int(part_b_ + d * step_bytes_b()));
   }
 }
 

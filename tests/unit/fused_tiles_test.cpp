@@ -2,8 +2,6 @@
 // through all nests.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "emit/backend.h"
 #include "hwmodel/profile.h"
 #include "ir/ir.h"
@@ -171,18 +169,12 @@ TEST_CASE("the warps of a GPU's block share long rows, and few ones; many short 
 
 TEST_CASE("a row that several nests read is loaded once where a warp's part fits its registers") {
   const ir::TensorProgram program =
-      ir::parse_program(R"({"name": "ln", "op": "layernorm", "dtype": "f32", "params": {"shape": [8192, 4096], "eps": 1e-05}})");
+      ir::parse_program(R"({"name": "ln", "op": "layernorm", "dtype": "f32", "params": {"shape": [8192, 2048], "eps": 1e-05}})");
   const hw::Profile profile = hw::load_profile("h200");
-  const auto plans = rtile::construct(program, profile, {0, 50});
-  const auto whole = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
-    const rtile::GroupPlan& g = c.program->groups.at(0);
-    bool all = c.program->groups.size() == 1 && g.nests.size() > 1;
-    for (size_t n = 0; n < g.nests.size(); ++n) all &= rtile::takes_whole(g.group.nests[n], g.nests[n], g.tile_warps);
-    return all;
-  });
-  REQUIRE(whole != plans.end());
-  CHECK(whole->estimate.us < 1.05 * plans.front().estimate.us);  // and it costs what the best does
-  CHECK(emit::emit_cuda(program, *whole, profile).source.find("vf_ldg_f32(X") != std::string::npos);
+  const rtile::Candidate c = rtile::construct(program, profile, {}).front();
+  const rtile::GroupPlan& g = c.program->groups.at(0);
+  for (size_t n = 0; n < g.nests.size(); ++n) CHECK(rtile::takes_whole(g.group.nests[n], g.nests[n], g.tile_warps));
+  CHECK(emit::emit_cuda(program, c, profile).source.find("vf_ldg_f32(X") != std::string::npos);
 }
 
 TEST_CASE("products of a fused group that fill the registers are procedures of their own: the exponential's constants stay out") {
