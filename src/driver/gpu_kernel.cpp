@@ -75,16 +75,16 @@ cuda::TensorMap encoded(const CudaContext& context, const lower::TensorMap& map,
   const std::vector<unsigned> box(map.box.begin(), map.box.end());
   std::vector<unsigned> element_strides(extents.size(), 1);
   void* const from = static_cast<char*>(address) + map.offset * size_of(map.dtype);
+  const cuda::MapType type = map.tf32 ? cuda::map_tf32 : map_type(map.dtype);
   cuda::TensorMap made;
   if (map.pixels()) {
     const std::vector<int> lower(map.lower.begin(), map.lower.end()), upper(map.upper.begin(), map.upper.end());
     std::copy(map.steps.begin(), map.steps.end(), element_strides.begin() + 1);
-    context.check(
-        api.encode_pixels(&made, map_type(map.dtype), unsigned(extents.size()), from, extents.data(), strides.data(), lower.data(),
-                          upper.data(), box[0], box[1], element_strides.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
-        "cuTensorMapEncodeIm2col");
+    context.check(api.encode_pixels(&made, type, unsigned(extents.size()), from, extents.data(), strides.data(), lower.data(), upper.data(),
+                                    box[0], box[1], element_strides.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
+                  "cuTensorMapEncodeIm2col");
   } else {
-    context.check(api.encode_map(&made, map_type(map.dtype), unsigned(extents.size()), from, extents.data(), strides.data(), box.data(),
+    context.check(api.encode_map(&made, type, unsigned(extents.size()), from, extents.data(), strides.data(), box.data(),
                                  element_strides.data(), 0, cuda::map_swizzle_128, cuda::map_l2_256, 0),
                   "cuTensorMapEncodeTiled");
   }

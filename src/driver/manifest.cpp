@@ -35,7 +35,7 @@ Json launch(const emit::Launch& l, Json args) {
 Json argument(const emit::Launch::Arg& a, const ir::TensorProgram& program) {
   Json of = a.tensor >= 0 ? Json{{"tensor", argument_name(program, a.tensor)}} : Json{{"workspace", a.workspace}};
   if (!a.map) return of;
-  of.update({{"dtype", to_string(a.map->dtype)},
+  of.update({{"dtype", a.map->tf32 ? "tf32" : to_string(a.map->dtype)},
              {"offset", a.map->offset},
              {"extents", a.map->extents},
              {"strides", a.map->strides},

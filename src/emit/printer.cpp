@@ -140,10 +140,13 @@ void Printer::op(const Op& o) {
   std::string value;
   const bool array = o.result >= 0 && p_.registers[size_t(o.result)].array > 0;
   if (array && !local_declared_.count(o.result)) declare_array(o.result);
-  if (o.primitive == "copy_element") {
+  if (o.primitive == "copy_element" || o.primitive == "copy_tf32") {
     const Address &to = std::get<Address>(o.args[0]), &from = std::get<Address>(o.args[1]);
     const DType wide = element_type(to), narrow = element_type(from);
-    if (wide == narrow || !is_float(narrow)) {
+    if (o.primitive == "copy_tf32" && narrow == DType::f32) {
+      used.insert("nearest_tf32");
+      line() << element(to) << " = nearest_tf32(" << element(from) << ");\n";
+    } else if (wide == narrow || !is_float(narrow)) {
       line() << element(to) << " = " << element(from) << ";\n";
     } else {
       const std::string widen = "vf_bcast_" + std::string(to_string(narrow));

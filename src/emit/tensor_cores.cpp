@@ -28,9 +28,10 @@ void piece(std::ostream& o, const Mma& t) {
 struct Wgmma {
   const char *name, *k, *types, *sum, *constraint, *options;
 };
-// f16 and bf16: both factors unchanged in sign, neither transposed
+// of floats both factors unchanged in sign; of 16 bits neither transposed
 constexpr Wgmma kWgmma[] = {{"f16", "k16", "f32.f16.f16", "vf", "+f", ", 1, 1, 0, 0"},
                             {"bf16", "k16", "f32.bf16.bf16", "vf", "+f", ", 1, 1, 0, 0"},
+                            {"tf32", "k8", "f32.tf32.tf32", "vf", "+f", ", 1, 1"},
                             {"s8", "k32", "s32.s8.s8", "vi", "+r", ""}};
 
 void piece(std::ostream& o, const Wgmma& t, int n) {

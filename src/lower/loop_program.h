@@ -50,6 +50,7 @@ struct TensorMap {
   /// The pixels under a convolution's window (cuTensorMapEncodeIm2col): of width and height, the first place and how far the last one is
   /// from the end; steps from one to the next. The box is channels × pixels then. Empty: boxes of the tensor.
   std::vector<int64_t> lower, upper, steps;
+  bool tf32 = false;  ///< floats are rounded to tf32 on their way
   bool pixels() const { return !lower.empty(); }
   static constexpr int64_t kRowBytes = 128;
 };

@@ -66,7 +66,7 @@ class Packing {
     for (int a : to_.reduced) walk_reduction(w, a);
     for (const auto& [a, block] : w.blocks) walk_tile(w, a, block);
 
-    const Op copy{"copy_element", -1, false, {Address{to, w.dst}, Address{from, w.src}}};
+    const Op copy{to_.rounded ? "copy_tf32" : "copy_element", -1, false, {Address{to, w.dst}, Address{from, w.src}}};
     const Op pad{"zero_element", -1, false, {Address{to, w.dst}}};
     if (w.inside.empty())
       w.loops.body().push_back({copy});

@@ -24,7 +24,8 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
       grouped(plan.interleaved() && operand == plan.operand_b),
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->unit == rtile::Staging::Unit::warp))),
       lanes(grouped && plan.staging && plan.staging->unit == rtile::Staging::Unit::lane),
-      corrected(grouped && plan.offset_a) {
+      corrected(grouped && plan.offset_a),
+      rounded(grouped && !lanes && tensor.dtype == DType::f32) {
   const std::vector<int64_t> zeros(axes.size(), 0);
   packed = {-1, zeros, zeros, zeros, zeros};
   const size_t vec = size_t(plan.vec);

@@ -52,7 +52,7 @@ Table make_table() {
   t["vi_load_bytes"] = t["vi_load_group"];
   t["vi_load_bytes_n"] = {{.bytes = 1, .lanes = Lanes::bytes, .upper = 1}};
   t["vi_store_bytes"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
-  t["copy_element"] = {{.address = 1}, {.write = true}};
+  t["copy_element"] = t["copy_tf32"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
   t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
   t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
@@ -62,7 +62,7 @@ Table make_table() {
   t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
       t["fragment_staged_tf32_a"] = t["fragment_staged_tf32_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =
           t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = t["cp16_part"] = t["cp4"] = {};
-  t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = t["bulk_copy"] = t["bulk_copy_all"] = {};
+  t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = t["wgmma_tf32"] = t["bulk_copy"] = t["bulk_copy_all"] = {};
   for (const char* rank : {"2d", "3d", "4d"}) t["tensor_copy_" + std::string(rank)] = {};
   t["pixel_copy"] = {};
   for (const char* barrier : {"init", "arrive", "expect", "wait", "release"}) t["barrier_" + std::string(barrier)] = {};

@@ -36,8 +36,6 @@ class MultistageLowering : StagedBlock {
   }
 
  private:
-  bool rounds() const { return s_.unit == Staging::Unit::warp && factor() == DType::f32; }  // to tf32
-
   /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& of_a, const std::vector<Source>& of_b) {
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(s_.factor_sets * (row_tiles() + column_tiles())), Int(integer())});
@@ -65,12 +63,12 @@ class MultistageLowering : StagedBlock {
   void fetch(const std::string& primitive, int64_t part, const Int& at) { effect(primitive, {Int(part), Address{ring_, at}}); }
 
   void multiply_warps(const Int& from_a, const Int& from_b) {
-    const std::string load = std::string("fragment_staged_") + (rounds() ? "tf32_" : ""),
-                      product = "mma_" + (rounds() ? "tf32" : factors(c_));
+    const std::string load = "fragment_staged_", product = "mma_" + factors(c_);
+    const std::string rounded = factor() == DType::f32 ? "tf32_" : "";  // a factor that was packed is already
     const Int row = row_warp_ * (row_tiles() * 16 * kRowBytes), column = column_warp_ * (column_tiles() * 32 * kRowBytes);
-    for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + "a", i, from_a + row + Int(i * 16 * kRowBytes));
+    for (int64_t i = 0; i < row_tiles(); ++i) fetch(load + rounded + "a", i, from_a + row + Int(i * 16 * kRowBytes));
     for (int64_t j = 0; j < column_tiles(); ++j) {
-      fetch(load + "b", row_tiles() + j, from_b + column + Int(j * 32 * kRowBytes));
+      fetch(load + (packed() ? "" : rounded) + "b", row_tiles() + j, from_b + column + Int(j * 32 * kRowBytes));
       for (int64_t i = 0; i < row_tiles(); ++i) effect(product, {Int(i * column_tiles() + j), Int(i), Int(row_tiles() + j)});
     }
   }

@@ -282,7 +282,8 @@ StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& ro
   const auto& f = facts.operands[size_t(operand_number)];
   const auto seen = rtile::tensor_box(c_.nest, f, row_axes, c_.plan.k_axis);
   const auto pixels = seen ? std::nullopt : rtile::pixel_box(c_.nest, f, o, row_axes, c_.plan.k_axis);
-  TensorMap map{tensor.dtype, seen ? m.constant : 0, {}, {}, {TensorMap::kRowBytes / element_bytes(o), rows}, {}, {}, {}};
+  TensorMap map{tensor.dtype, seen ? m.constant : 0,     {}, {}, {TensorMap::kRowBytes / element_bytes(o), rows}, {}, {},
+                {},           tensor.dtype == DType::f32};
   map.extents = seen ? seen->extents : pixels->extents, map.strides = seen ? seen->strides : pixels->strides;
   if (seen) map.box.resize(map.extents.size(), 1);
   if (pixels)

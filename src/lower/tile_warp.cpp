@@ -9,7 +9,7 @@ namespace rgen::lower {
 std::string factors(const NestContext& c) {
   const auto type = [&](int operand) { return std::string(to_string(c.program[c.plan.operands[size_t(operand)].access.tensor].dtype)); };
   const std::string a = type(c.plan.operand_a), b = type(c.plan.operand_b);
-  return a == b ? a : a + b;
+  return a == "f32" ? "tf32" : a == b ? a : a + b;
 }
 
 void Tile::multiply_fragments() {

@@ -219,8 +219,8 @@ bool Planner::issuable(const hw::Atom& atom, AtomForm form) const {
       return gpu() && W_ == 32 && atom.b == DType::f32;
     case AtomForm::warp:
       return W_ == 32 && atom.m == 16;
-    case AtomForm::staged:  // wgmma truncates f32, and is written for signed bytes
-      return W_ == 32 && atom.m == 64 && atom.a != DType::f32 && atom.a != DType::u8;
+    case AtomForm::staged:  // wgmma is written for signed bytes
+      return W_ == 32 && atom.m == 64 && atom.a != DType::u8;
     case AtomForm::group:
     case AtomForm::matrix:
       return atom.n == W_;

@@ -37,7 +37,7 @@ enum Attribute : int {
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
-enum MapType : int { map_u8 = 0, map_u16 = 1, map_s32 = 3, map_f16 = 6, map_f32 = 7, map_bf16 = 9 };
+enum MapType : int { map_u8 = 0, map_u16 = 1, map_s32 = 3, map_f16 = 6, map_f32 = 7, map_bf16 = 9, map_tf32 = 11 };
 constexpr int map_swizzle_128 = 3, map_l2_256 = 3;
 
 constexpr int function_max_dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

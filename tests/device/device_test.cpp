@@ -150,6 +150,18 @@ std::string group_source(const std::string& type, const std::string& word) {
          "  for (int i = 0; i < 32; ++i) results[32 * threadIdx.x + i] = *(uint32_t*)&c[i / 16][i % 16];\n  (void)lane();\n}\n";
 }
 
+/// A box of floats, rounded on their way.
+std::string rounded_source() {
+  return emit::prelude_text(emit::Simd::cuda, {"lane", "shared_base", "barrier_init", "barriers_ready", "barrier_expect", "barrier_wait",
+                                               "tensor_map", "tensor_copy_2d"}) +
+         "extern \"C\" __global__ void __launch_bounds__(1024) probe(const uint32_t* words, uint32_t* results, const __grid_constant__ "
+         "tensor_map, const __grid_constant__ tensor_map, const __grid_constant__ tensor_map floats) {\n"
+         "  uint32_t* const stage = (uint32_t*)shared_base();\n  void* const full = stage + 1024;\n"
+         "  if (threadIdx.x == 0) {\n    barrier_init(full, 1);\n    barriers_ready();\n  }\n  __syncthreads();\n"
+         "  if (threadIdx.x == 0) {\n    barrier_expect(full, 4096);\n    tensor_copy_2d(stage, &floats, 0, 0, full);\n  }\n"
+         "  barrier_wait(full, 0);\n  results[threadIdx.x] = stage[threadIdx.x];\n  (void)lane();\n}\n";
+}
+
 /// A stage that bulk copies fill and warps release, four times over.
 std::string bulk_source() {
   return emit::prelude_text(emit::Simd::cuda, {"lane", "shared_base", "barrier_init", "barriers_ready", "barrier_arrive", "barrier_expect",
@@ -184,10 +196,11 @@ struct Machine {
   std::shared_ptr<const CudaDriver> driver;
   std::shared_ptr<const run::Nvrtc> nvrtc;
 
-  /// A matrix of 56 × 30 halves, 128 apart; images of 5 × 6 pixels of 64, every other of a row under a window.
-  std::array<run::cuda::TensorMap, 2> maps(const CudaContext& context, void* words) const {
+  /// A matrix of 56 × 30 halves, 128 apart; images of 5 × 6 pixels of 64, every other of a row under a window; a matrix of 28 × 32 floats,
+  /// 32 apart, to be rounded.
+  std::array<run::cuda::TensorMap, 3> maps(const CudaContext& context, void* words) const {
     const run::cuda::Api& api = driver->api();
-    std::array<run::cuda::TensorMap, 2> made;
+    std::array<run::cuda::TensorMap, 3> made;
     const unsigned long long matrix[] = {56, 30}, apart[] = {256}, images[] = {64, 5, 6, 3}, image_strides[] = {128, 640, 3840};
     const unsigned box[] = {64, 32}, ones[] = {1, 1}, steps[] = {1, 2, 1, 1};
     const int lower[] = {-1, -2}, upper[] = {-1, 0};
@@ -197,6 +210,11 @@ struct Machine {
     context.check(api.encode_pixels(&made[1], run::cuda::map_f16, 4, words, images, image_strides, lower, upper, 64, 32, steps, 0,
                                     run::cuda::map_swizzle_128, run::cuda::map_l2_256, 0),
                   "cuTensorMapEncodeIm2col");
+    const unsigned long long floats[] = {28, 32}, floats_apart[] = {128};
+    const unsigned rows[] = {32, 32};
+    context.check(api.encode_map(&made[2], run::cuda::map_tf32, 2, words, floats, floats_apart, rows, ones, 0, run::cuda::map_swizzle_128,
+                                 run::cuda::map_l2_256, 0),
+                  "cuTensorMapEncodeTiled");
     return made;
   }
 
@@ -213,9 +231,9 @@ struct Machine {
     words.resize(2 * kWords);
     in.upload(words.data(), stream);
     out.fill(0, stream);
-    std::array<run::cuda::TensorMap, 2> seen{};
+    std::array<run::cuda::TensorMap, 3> seen{};
     if (mapped) seen = maps(context, in.data());
-    void *p = in.data(), *q = out.data(), *arguments[] = {&p, &q, &seen[0], &seen[1]};
+    void *p = in.data(), *q = out.data(), *arguments[] = {&p, &q, &seen[0], &seen[1], &seen[2]};
     context.check(driver->api().launch(module->function("probe", shared_bytes), 1, 1, 1, 1024, 1, 1, unsigned(shared_bytes),
                                        stream.handle(), arguments, nullptr),
                   "cuLaunchKernel");
@@ -278,6 +296,8 @@ TEST_CASE("groups of warps: factors in shared memory, copies in bulk, barriers")
     compare(group_source("bf16", "(0x3f80u + 0x80u * (w & 1)) | (0x3f80u + 0x80u * (w >> 1 & 1)) << 16"), true, 4096, "a");
   }
   SUBCASE("s8") { compare(group_source("s8", "(w & 0x0f0f0f0fu) | (w >> 4 & 1) * 0xf0u"), true, 4096, "a"); }
+  SUBCASE("tf32") { compare(group_source("tf32", "0x3f800000u + 0x800000u * (w & 1)"), true, 4096, "a"); }
+  SUBCASE("boxes of floats, rounded to tf32") { compare(rounded_source(), true, 4096 + 8, "a", true); }
   SUBCASE("boxes and pixels") { compare(boxes_source(), true, 16384 + 8, "a", true); }
   SUBCASE("bulk") { compare(bulk_source(), true, 4096 + 16, "a"); }
 }

@@ -451,10 +451,11 @@ Result cuLaunchKernel(Function function, unsigned gx, unsigned gy, unsigned gz, 
 Result cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const unsigned long long* extents,
                               const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave,
                               int swizzle, int, int fill) {
-  constexpr unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-  if (type < 0 || type > 9 || rank < 1 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 || interleave || swizzle != 3 || fill)
+  constexpr unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  constexpr int tf32 = 11;
+  if (type < 0 || type > 12 || rank < 1 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 || interleave || swizzle != 3 || fill)
     return misuse(invalid_value);
-  gpu_shim::TensorMap made = {static_cast<const unsigned char*>(address), {}, {}, {}, rank, sizes[type], {}, {}, {}, 0};
+  gpu_shim::TensorMap made = {static_cast<const unsigned char*>(address), {}, {}, {}, rank, sizes[type], {}, {}, {}, 0, type >= tf32};
   for (unsigned d = 0; d < rank; ++d) {
     if (extents[d] == 0 || box[d] < 1 || box[d] > 256 || element_strides[d] != 1) return misuse(invalid_value);
     if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >> 40)) return misuse(invalid_value);

@@ -153,6 +153,11 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   spec(R"({"name": "conv_halved", "op": "conv2d", "dtype": "f16", "params": {"n": 3, "h": 10, "w": 13, "ci": 64, "co": 40, "r": 1, "s": 1,
        "stride": 2, "pad": 0, "layout": "NHWC"}, "epilogue": ["bias"]})");
   spec(R"({"name": "mm_tf32", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 70, "n": 65, "k": 84}})");
+  spec(R"({"name": "mm_tf32_beside", "op": "matmul", "dtype": "f32", "math": "tf32", "params": {"m": 150, "n": 90, "k": 96, "batch": 2,
+       "transpose_b": true}})");
+  spec(
+      R"({"name": "conv_tf32", "op": "conv2d", "dtype": "f32", "math": "tf32", "params": {"n": 2, "h": 9, "w": 7, "ci": 32, "co": 70, "r": 3,
+       "s": 3, "stride": [2, 1], "pad": 1, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
   for (const std::string b : {"s8", "u8"})
     spec(R"json({"name": "u8)json" + b +
          R"json(", "inputs": {"A": {"shape": [45, 96], "dtype": "u8"}, "B": {"shape": [96, 70], "dtype": ")json" + b +

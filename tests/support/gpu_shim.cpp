@@ -637,6 +637,9 @@ double widen_f16(unsigned h) {
 
 /// Element j of a register.
 bool of_bytes(Kind kind) { return kind >= Kind::mma_s8 && kind <= Kind::mma_u8; }
+/// Values in a word.
+int in_word(Kind kind) { return kind == Kind::mma_tf32 ? 1 : of_bytes(kind) ? 4 : 2; }
+
 /// The j-th value of a word of the first factor, or the second.
 double element(Kind kind, unsigned word, int j, bool second = false) {
   switch (kind) {
@@ -659,7 +662,7 @@ double element(Kind kind, unsigned word, int j, bool second = false) {
 ///   B (8E × 8):  element j of register r is at row t·E + j + 4E·r, column g;
 ///   C (16 × 8):  register r is at row g + 8·(r ≥ 2), column 2t + (r odd).
 void multiply_fragments(Warp& w, Kind kind) {
-  const int e = kind == Kind::mma_tf32 ? 1 : of_bytes(kind) ? 4 : 2;
+  const int e = in_word(kind);
   double a[16][32], b[32][8];
   for (int lane = 0; lane < kWarp; ++lane) {
     const int g = lane / 4, t = lane % 4;
@@ -736,6 +739,14 @@ const unsigned char* row_of(const TensorMap& map, const long long* at) {
   return from;
 }
 
+/// To the nearest of 11 significant bits.
+void round_to_tf32(unsigned char* at) {
+  unsigned word;
+  std::memcpy(&word, at, 4);
+  if ((word & 0x7f800000u) != 0x7f800000u) word = (word + 0x1000) & 0xffffe000u;
+  std::memcpy(at, &word, 4);
+}
+
 /// Rows of 128 bytes one after the other, the pieces of 16 bytes in each where the swizzle has them; zeros beyond the tensor.
 void land_box(const Bulk& b) {
   const TensorMap& map = *b.map;
@@ -759,6 +770,7 @@ void land_box(const Bulk& b) {
       to[swizzled] =
           from && x >= 0 && x < (long long)map.extents[0] ? from[x * map.element_bytes + (long long)(byte % map.element_bytes)] : 0;
     }
+    for (size_t byte = 0; byte < in_row && map.tf32; byte += 4) round_to_tf32(to + row * in_row + byte);
     if (!map.pixels) continue;
     // the next place: along the width, then the height, then the images
     for (unsigned d = 1; d < 3; ++d) {
@@ -813,13 +825,13 @@ void widen_row(Kind kind, unsigned long long descriptor, int row, double* to) {
     if (in_boxes(descriptor)) at ^= at / 128 % 8 * 16;
     unsigned word;
     std::memcpy(&word, m.own->dynamic + at, 4);
-    for (int j = 0; j < (kind == Kind::mma_s8 ? 4 : 2); ++j) *to++ = element(kind, word, j);
+    for (int j = 0; j < in_word(kind); ++j) *to++ = element(kind, word, j);
   }
 }
 
 /// This thread's sums: rows g and g + 8 of its warp's 16, two neighbouring columns of every 8.
 void multiply_staged(const Product& p) {
-  const int thread = int(threadIdx.x), lane = thread % kWarp, k_end = p.kind == Kind::mma_s8 ? 32 : 16;
+  const int thread = int(threadIdx.x), lane = thread % kWarp, k_end = 8 * in_word(p.kind);
   double a[2][32], b[32];
   for (int r = 0; r < 2; ++r) widen_row(p.kind, p.a, thread / kWarp % 4 * 16 + lane / 4 + 8 * r, a[r]);
   for (int i = 0; i < p.columns / 4; ++i) {

@@ -441,9 +441,10 @@ inline void mma_m16n8k32_u8(int* d, const unsigned* a, const unsigned* b, unsign
   gpu_shim::multiply(gpu_shim::Kind::mma_u8, d, a, b, line);
 }
 
-// wgmma.mma_async.sync.aligned.m64nNk16 (s8: k32), both factors in shared memory along k: a thread has 16 sums for each 32 columns, as
-// mma.sync's for every 8 of them (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). Core matrices of 8 rows of 16 bytes, not
-// swizzled; a descriptor has the distances between those that are neighbours along k (bits 16 to 29) and between every 8 rows (32 to 45).
+// wgmma.mma_async.sync.aligned.m64nNk16 (tf32: k8, s8: k32), both factors in shared memory along k: a thread has 16 sums for each 32
+// columns, as mma.sync's for every 8 of them (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). Core matrices of 8 rows of
+// 16 bytes, not swizzled; a descriptor has the distances between those that are neighbours along k (bits 16 to 29) and between every 8 rows
+// (32 to 45).
 template <int n>
 inline void wgmma_f16(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
   gpu_shim::product_async(gpu_shim::Kind::mma_f16, d, n, a, b, line);
@@ -451,6 +452,10 @@ inline void wgmma_f16(float* d, unsigned long long a, unsigned long long b, unsi
 template <int n>
 inline void wgmma_bf16(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
   gpu_shim::product_async(gpu_shim::Kind::mma_bf16, d, n, a, b, line);
+}
+template <int n>
+inline void wgmma_tf32(float* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {
+  gpu_shim::product_async(gpu_shim::Kind::mma_tf32, d, n, a, b, line);
 }
 template <int n>
 inline void wgmma_s8(int* d, unsigned long long a, unsigned long long b, unsigned line = __builtin_LINE()) {

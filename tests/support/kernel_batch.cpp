@@ -204,7 +204,7 @@ std::string shim_entries(const emit::Emitted& code) {
     return "{(const unsigned char*)(" + from + ") + " + std::to_string(map.offset * bytes) + ", " + list(map.extents, 0, 1) + ", " +
            list(map.strides, 1, bytes) + ", " + list(map.box, 0, 1) + ", " + std::to_string(map.extents.size()) + ", " +
            std::to_string(bytes) + ", " + list(map.lower, 0, 1) + ", " + list(map.upper, 0, 1) + ", " + list(map.steps, 0, 1) + ", " +
-           (map.pixels() ? "1" : "0") + "}";
+           (map.pixels() ? "1" : "0") + ", " + (map.tf32 ? "1" : "0") + "}";
   };
   std::ostringstream o;
   const auto launch = [&](const emit::Launch& l, const std::string& args) {

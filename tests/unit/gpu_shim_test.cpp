@@ -441,6 +441,8 @@ __global__ void product_staged(const E* A, const E* B, C* out, int rows_first, i
     const unsigned long long y = stage_descriptor(b + 2 * half * b_k + (what == staged_beyond ? 16 : 0), b_k, b_rows);
     if constexpr (sizeof(E) == 1)
       wgmma_s8<kColumns>(d, x, y);
+    else if constexpr (sizeof(E) == 4)
+      wgmma_tf32<kColumns>(d, x, y);
     else
       wgmma_f16<kColumns>(d, x, y);
   }
@@ -933,6 +935,7 @@ TEST_CASE("products of four warps take core matrices from shared memory") {
   };
   check(uint16_t(), 0.0f, f16);
   check(int8_t(), 0, [](float v) { return int8_t(v); });
+  check(float(), 0.0f, [](float v) { return gpu_shim::bits<float>(gpu_shim::bits<uint32_t>(v) | 0x1fffu); });  // tf32 lacks these bits
 }
 
 TEST_CASE("a stage that products may still read is not free") {

@@ -181,6 +181,12 @@ __device__ void wgmma_f16(vf* c, uint64_t a, uint64_t b);
 template <int n>
 __device__ void wgmma_bf16(vf* c, uint64_t a, uint64_t b);
 #endif
+//@ wgmma_tf32
+#if defined(__CUDACC__)
+/// 64 × n sums += a · b, 8 of k, by four warps, without waiting for it. Of each factor the last 13 bits are ignored.
+template <int n>
+__device__ void wgmma_tf32(vf* c, uint64_t a, uint64_t b);
+#endif
 //@ wgmma_s8
 #if defined(__CUDACC__)
 /// 64 × n sums += a · b, 32 of k, by four warps, without waiting for it.

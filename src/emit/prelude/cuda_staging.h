@@ -136,6 +136,12 @@ INLINE void round_tf32(vu* w) {
 #endif
   }
 }
+//@ nearest_tf32
+INLINE float nearest_tf32(float x) {
+  vu w = __float_as_uint(x);
+  round_tf32<1>(&w);
+  return __uint_as_float(w);
+}
 //@ fragment_staged_tf32_a
 INLINE void fragment_staged_tf32_a(vu* a, const void* p) { staged_rows<2>(a, p), round_tf32<8>(a); }
 //@ fragment_staged_tf32_b
