@@ -100,16 +100,19 @@ hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Pro
   return i;
 }
 
-/// Between a block and L2. Of boxes that several blocks ask for at once L2 brings some once for all of them (H200: products of bf16, whose
-/// L2 would have to be a quarter faster than single loads find it).
+/// Between a block and L2. Of what the copy unit brings, several blocks ask at once, and L2 brings some of it once for all of them (H200:
+/// products of bf16, 2048 × 4096 × 11008 in 226 µs, for which L2 would have to be 1.6 times as fast as single loads find it at least). That
+/// is all that a cluster's multicast would do, too: nine products took 0.1 to 2.4 µs longer by clusters than the same tiles without.
 double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
   const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
     return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
   };
-  return (s.tensor_copies ? 0.8 : 1) * double(b.steps * kStepBytes) *
-         (double(b.rows) * b.used_rows * stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
-          double(b.columns) * stepped_over(plan.operand_b, s.copies_b, plan.vec) / s.cluster);
+  const auto together = [](bool bulk, int64_t blocks) { return bulk && blocks > 1 ? 0.5 : 1; };
+  return double(b.steps * kStepBytes) * (together(s.tensor_copies, plan.tile[size_t(plan.vec)].blocks) * double(b.rows) * b.used_rows *
+                                             stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
+                                         together(s.tensor_copies || (s.producers() && b.packed), s.rows.blocks) * double(b.columns) *
+                                             stepped_over(plan.operand_b, s.copies_b, plan.vec));
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -164,6 +167,9 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   constexpr double kPace = 3.5;  // cycles an instruction (H200: epilogues of erf); of lanes that multiply, one is counted above
   g.last_ns = (s.unit == Staging::Unit::lane ? kPace - 1 : kPace) * epilogue / profile.ghz, g.turns = s.turns;
   if (s.producers()) g.round_trip_ns = kRoundTrip / profile.ghz;
+  // blocks of a cluster begin together, wait for each other's stages and end together (H200, the median of those nine)
+  constexpr double kCluster = 900;
+  if (s.cluster > 1) g.launch_ns = kCluster;
 }
 
 /// Between a block and L2: its factors at every step, and the epilogue's tensors. Lanes that store apart write a part of a line each, which
