@@ -132,7 +132,7 @@ std::string Printer::print(const Arg& a, bool integer, const std::string& primit
 }
 
 void Printer::op(const Op& o) {
-  if (o.primitive == "reload" && !dialect_.keeps) return;
+  if ((o.primitive == "reload" || o.primitive == "hold") && !dialect_.keeps) return;
   static const std::map<std::string, std::string> infix = {{"add", "+"}, {"sub", "-"}, {"mul", "*"}, {"div", "/"}, {"xor", "^"}};
   const bool integer = o.primitive.starts_with("vi_");
   std::vector<std::string> args;
@@ -169,9 +169,10 @@ void Printer::op(const Op& o) {
     return;
   }
   if (fragment_op(o, args) || block_op(o, args)) return;
-  if (o.keep && dialect_.keeps && o.primitive == "vf_fma") {  // into the sum that it reads
-    used.insert("vf_fma_to");
-    line() << "vf_fma_to(" << reg(o.result) << ", " << args[0] << ", " << args[1] << ");\n";
+  const bool one = o.primitive == "vf_fma_one";                          // an element for this product alone
+  if (dialect_.keeps && (one || (o.keep && o.primitive == "vf_fma"))) {  // into the sum that it reads
+    used.insert(o.primitive + "_to");
+    line() << o.primitive << "_to(" << reg(o.result) << ", " << args[0] << ", " << args[1] << ");\n";
     return;
   }
   const size_t skip = array ? 1 : 0;
@@ -180,11 +181,12 @@ void Printer::op(const Op& o) {
   } else if (o.primitive == "copy") {
     value = args[skip];
   } else {
-    used.insert(o.primitive);
+    const std::string primitive = one ? "vf_fma" : o.primitive;
+    used.insert(primitive);
     if (o.primitive.find("_rows_") != std::string::npos || o.primitive.ends_with("interleave"))  // how many is a constant of the type
       value = o.primitive + "<" + args.back() + ">", args.pop_back();
     else
-      value = o.primitive;
+      value = primitive;
     value += "(";
     for (size_t i = skip; i < args.size(); ++i) value += (i > skip ? ", " : "") + args[i];
     value += ")";

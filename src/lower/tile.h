@@ -49,8 +49,12 @@ class Tile {
     scopes_.emplace_back();
     enumerate_points();
     slides_ = slides();
-    // a factor that serves one point only is read by the multiply-add itself
-    in_place_ = c.contraction && uses(*c.contraction->x) > 1 && uses(*c.contraction->y) > 1;
+    // a factor that serves one point only is read by the multiply-add itself, if an instruction can
+    if (c.contraction) {
+      const int64_t x = uses(*c.contraction->x), y = uses(*c.contraction->y);
+      in_place_ = x > 1 && y > 1;
+      one_each_ = !in_place_ && !vec_reduced_ && (x > 1 ? !along_vector(*c.contraction->y) : y > 1 && !along_vector(*c.contraction->x));
+    }
   }
 
   Body emit();
@@ -70,7 +74,9 @@ class Tile {
   const TileVariant& v_;
   const int n_axes_, W_;
   int vec_;  ///< the plan's vector axis; past a reduction along it, the one along which its results are finished
-  bool vec_reduced_ = false, slides_ = false, in_place_ = false;
+  bool vec_reduced_ = false, slides_ = false;
+  bool in_place_ = false;   ///< products are added where their sum lies
+  bool one_each_ = false;   ///< ... one factor of each is an element of its own
   std::set<int> left_out_;  ///< points that read padding at this step
   int active_ = 0;          ///< active lanes of a reduced vector axis at this step (0 = all)
   std::vector<Point> points_;
@@ -168,6 +174,7 @@ class Tile {
 
   /// Points of the tile that one load serves.
   int64_t uses(const Access& x) const;
+  bool along_vector(const Access& x) const;
 
   /// Indices with floors: scalar code, the address computed by integer lets.
   Value load_quasi(const Access& a, const Addressing& m);
@@ -220,6 +227,7 @@ class Tile {
 
   void reduce(size_t level);
   int64_t chunk_step(int axis) const;
+  void hold_sums(Body& body) const;  ///< of the innermost loop of the reduction
 
   // ---- steps that read padding ----
   /// [begin, end) of a loop over taps, without those of which no point of the tile reads inside.

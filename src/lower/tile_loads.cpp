@@ -225,6 +225,10 @@ int64_t Tile::uses(const Access& x) const {
   return uses;
 }
 
+bool Tile::along_vector(const Access& x) const {
+  return std::any_of(x.index.begin(), x.index.end(), [&](const ir::Index& i) { return i.uses(vec_); });
+}
+
 Value Tile::load_quasi(const Access& a, const Addressing& m) {
   const ir::Tensor& tensor = c_.program[a.tensor];
   const bool integer = !is_float(tensor.dtype);

@@ -79,6 +79,7 @@ void Tile::reduce(size_t level) {
     knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
     *body = ordered(std::move(scopes_.back().body));
     scopes_.pop_back();
+    if (level + 1 == c_.plan.reduce_order.size()) hold_sums(*body);
     put({For{v, begin, end, stride, std::move(body)}});
   };
   const int64_t whole = extent / unit * unit;  // elements in whole units
@@ -141,6 +142,14 @@ void Tile::reduce(size_t level) {
     }
   }
   if (whole < extent) rest();
+}
+
+void Tile::hold_sums(Body& body) const {
+  if (!in_place_) return;
+  Op hold{"hold", -1, false, {}};
+  for (const auto& [where, sum] : accumulators_) hold.args.push_back(Reg{sum});
+  body.insert(body.begin(), {hold});
+  body.push_back({hold});
 }
 
 int64_t Tile::chunk_step(int axis) const {
@@ -235,7 +244,7 @@ void Tile::accumulate(const Statement& s, int acc) {
   const bool masked = vec_reduced_ && active_ != 0 && !(s.reduce == ir::ReduceOp::sum && zero_beyond(*s.value));
   if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
     const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
-    return put({Op{"vf_fma", acc, true, {x.arg, y.arg, Reg{acc}}, in_place_}});
+    return put({Op{one_each_ ? "vf_fma_one" : "vf_fma", acc, true, {x.arg, y.arg, Reg{acc}}, in_place_}});
   }
   Value v = vectorised(eval(s.value));
   if (!integer) v = as_float(v);

@@ -69,6 +69,15 @@ INLINE void vf_fma_to(vf& acc, vf a, vf b) {
   acc = vf_fma(a, b, acc);
 #endif
 }
+//@ vf_fma_one_to
+/// ... of which one factor is an element that no other product uses: instructions of AVX-512 read it from memory.
+INLINE void vf_fma_one_to(vf& acc, vf a, vf b) {
+#if defined(__AVX512F__)
+  acc = vf_fma(a, b, acc);
+#else
+  vf_fma_to(acc, a, b);
+#endif
+}
 //@ keep
 /// The value, to be used from its register: GCC would read memory again for each of a few uses.
 template <class V>
@@ -79,6 +88,19 @@ INLINE V keep(V v) {
   __asm__("" : "+w"(v));
 #endif
   return v;
+}
+
+//@ hold
+/// Sums stay in registers from one end of a loop's body to the other. GCC's allocator gives registers first to what it would cost most to
+/// do without, factors among them, which then take more of them than are in use at once, and spills the sums that are left over; each
+/// mention of a sum makes it dearer, and a new value that is allocated by itself.
+template <class... V>
+INLINE void hold(V&... sums) {
+#if defined(__x86_64__) && !defined(__clang__)
+  (([](V& v) { __asm__("" : "+v"(v)); })(sums), ...);
+#else
+  (void)sizeof...(sums);
+#endif
 }
 
 //@ fold_step
