@@ -140,13 +140,15 @@ void Printer::op(const Op& o) {
   std::string value;
   const bool array = o.result >= 0 && p_.registers[size_t(o.result)].array > 0;
   if (array && !local_declared_.count(o.result)) declare_array(o.result);
-  if (o.primitive == "copy_element" || o.primitive == "copy_tf32") {
+  if (o.primitive == "copy_tf32") {
+    used.insert("nearest_tf32");
+    line() << element(std::get<Address>(o.args[0])) << " = nearest_tf32(" << element(std::get<Address>(o.args[1])) << ");\n";
+    return;
+  }
+  if (o.primitive == "copy_element") {
     const Address &to = std::get<Address>(o.args[0]), &from = std::get<Address>(o.args[1]);
     const DType wide = element_type(to), narrow = element_type(from);
-    if (o.primitive == "copy_tf32" && narrow == DType::f32) {
-      used.insert("nearest_tf32");
-      line() << element(to) << " = nearest_tf32(" << element(from) << ");\n";
-    } else if (wide == narrow || !is_float(narrow)) {
+    if (wide == narrow || !is_float(narrow)) {
       line() << element(to) << " = " << element(from) << ";\n";
     } else {
       const std::string widen = "vf_bcast_" + std::string(to_string(narrow));
@@ -169,10 +171,10 @@ void Printer::op(const Op& o) {
     return;
   }
   if (fragment_op(o, args) || block_op(o, args)) return;
-  const bool one = o.primitive == "vf_fma_one";                          // an element for this product alone
-  if (dialect_.keeps && (one || (o.keep && o.primitive == "vf_fma"))) {  // into the sum that it reads
-    used.insert(o.primitive + "_to");
-    line() << o.primitive << "_to(" << reg(o.result) << ", " << args[0] << ", " << args[1] << ");\n";
+  if (o.keep && dialect_.keeps && o.primitive == "vf_fma") {  // into the sum that it reads
+    const std::string primitive = o.element ? "vf_fma_one_to" : "vf_fma_to";
+    used.insert(primitive);
+    line() << primitive << "(" << reg(o.result) << ", " << args[0] << ", " << args[1] << ");\n";
     return;
   }
   const size_t skip = array ? 1 : 0;
@@ -181,12 +183,11 @@ void Printer::op(const Op& o) {
   } else if (o.primitive == "copy") {
     value = args[skip];
   } else {
-    const std::string primitive = one ? "vf_fma" : o.primitive;
-    used.insert(primitive);
+    used.insert(o.primitive);
     if (o.primitive.find("_rows_") != std::string::npos || o.primitive.ends_with("interleave"))  // how many is a constant of the type
       value = o.primitive + "<" + args.back() + ">", args.pop_back();
     else
-      value = primitive;
+      value = o.primitive;
     value += "(";
     for (size_t i = skip; i < args.size(); ++i) value += (i > skip ? ", " : "") + args[i];
     value += ")";

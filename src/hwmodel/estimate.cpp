@@ -134,6 +134,8 @@ int resident_blocks(int block_threads, int registers, int64_t shared_bytes, cons
 
 namespace {
 
+double launch_us(const GpuWorkload& w, const Profile& p) { return p.call_us + w.launch_ns / 1e3; }
+
 GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
   GpuTimes e;
   const GpuWorkload& w = parts.front();
@@ -185,7 +187,7 @@ GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
     o.longest = std::max(o.longest, std::sqrt(std::hypot(square(e.compute_us), square(e.level_us[2] * (1 - dram.overlap)))));
   // one unit of the device hands out all blocks
   if (const double handed_out = blocks * p.gpu.block_launch_ns / 1e3; handed_out > o.longest) o.longest = handed_out, o.bound = "parallel";
-  e.us = o.longest + o.exposed + p.call_us + w.launch_ns / 1e3;
+  e.us = o.longest + o.exposed + launch_us(w, p);
   e.bound = o.bound;
   return e;
 }
@@ -202,7 +204,7 @@ Estimate estimate(std::span<const GpuWorkload> parts, const Profile& p) {
   Estimate e;
   e.us = t.us, e.compute_us = t.compute_us, e.resident = t.resident, e.bound = t.bound;
   e.level_us.assign(t.level_us.begin(), t.level_us.end());
-  if (t.resident > 0) e.overhead_us = p.call_us + parts.front().launch_ns / 1e3;
+  if (t.resident > 0) e.overhead_us = launch_us(parts.front(), p);
   return e;
 }
 

@@ -126,6 +126,7 @@ struct Op {
   /// A load whose value should be used from its register, where GCC would read memory again for each of a few uses; a multiply-add whose
   /// sum should stay in its register.
   bool keep = false;
+  bool element = false;  ///< a multiply-add of which one factor is an element that no other product uses
 };
 struct Call {
   int proc;

@@ -25,7 +25,7 @@ PackedLayout::PackedLayout(const NestContext& c, int operand)
       fragments(grouped && (plan.form == AtomForm::warp || (plan.staging && plan.staging->unit == rtile::Staging::Unit::warp))),
       lanes(grouped && plan.staging && plan.staging->unit == rtile::Staging::Unit::lane),
       corrected(grouped && plan.offset_a),
-      rounded(grouped && !lanes && tensor.dtype == DType::f32) {
+      rounded(grouped && !lanes && tensor.dtype == DType::f32 && tensor.widens < 0) {
   const std::vector<int64_t> zeros(axes.size(), 0);
   packed = {-1, zeros, zeros, zeros, zeros};
   const size_t vec = size_t(plan.vec);

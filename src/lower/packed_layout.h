@@ -22,7 +22,7 @@ struct PackedLayout {
   bool fragments;  ///< ... in the order of a warp's fragments
   bool lanes;      ///< ... a lane's columns side by side (rtile::Staging::kLaneColumns)
   bool corrected;  ///< ... with the sums of its columns after each panel
-  bool rounded;    ///< ... to tf32
+  bool rounded;    ///< ... to tf32, of which narrower types have no more bits
 
   /// Neighbours along an axis of the reduction that stay neighbours, and how far that axis is padded.
   int k_axis = -1;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lower/context.h"
+#include "rtile/layout.h"
 
 namespace rgen::lower {
 
@@ -53,7 +54,8 @@ class Tile {
     if (c.contraction) {
       const int64_t x = uses(*c.contraction->x), y = uses(*c.contraction->y);
       in_place_ = x > 1 && y > 1;
-      one_each_ = !in_place_ && !vec_reduced_ && (x > 1 ? !along_vector(*c.contraction->y) : y > 1 && !along_vector(*c.contraction->x));
+      const Access& alone = x > 1 ? *c.contraction->y : *c.contraction->x;
+      one_each_ = (x > 1) != (y > 1) && !vec_reduced_ && !rtile::uses(alone, vec_);
     }
   }
 
@@ -174,7 +176,6 @@ class Tile {
 
   /// Points of the tile that one load serves.
   int64_t uses(const Access& x) const;
-  bool along_vector(const Access& x) const;
 
   /// Indices with floors: scalar code, the address computed by integer lets.
   Value load_quasi(const Access& a, const Addressing& m);

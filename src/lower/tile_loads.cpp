@@ -220,13 +220,8 @@ void Tile::fetch_ahead(const Operand& o, const Address& where) {
 int64_t Tile::uses(const Access& x) const {
   int64_t uses = 1;
   for (int a = 0; a < n_axes_; ++a)
-    if (is_output(a) && std::none_of(x.index.begin(), x.index.end(), [a](const ir::Index& i) { return i.uses(a); }))
-      uses *= v_.size[size_t(a)];
+    if (is_output(a) && !rtile::uses(x, a)) uses *= v_.size[size_t(a)];
   return uses;
-}
-
-bool Tile::along_vector(const Access& x) const {
-  return std::any_of(x.index.begin(), x.index.end(), [&](const ir::Index& i) { return i.uses(vec_); });
 }
 
 Value Tile::load_quasi(const Access& a, const Addressing& m) {

@@ -244,7 +244,7 @@ void Tile::accumulate(const Statement& s, int acc) {
   const bool masked = vec_reduced_ && active_ != 0 && !(s.reduce == ir::ReduceOp::sum && zero_beyond(*s.value));
   if (const ir::Binary* p = s.reduce == ir::ReduceOp::sum && !integer && !masked ? product(s.value) : nullptr) {
     const Value x = vectorised(as_float(eval(p->x))), y = vectorised(as_float(eval(p->y)));
-    return put({Op{one_each_ ? "vf_fma_one" : "vf_fma", acc, true, {x.arg, y.arg, Reg{acc}}, in_place_}});
+    return put({Op{"vf_fma", acc, true, {x.arg, y.arg, Reg{acc}}, in_place_ || one_each_, one_each_}});
   }
   Value v = vectorised(eval(s.value));
   if (!integer) v = as_float(v);
