@@ -29,21 +29,25 @@ Body Tile::emit() {
         {Int(0) - after_}, [&] { epilogue(); }, [&] { store_partial_sums(); });
   else
     epilogue();
+  if (c_.plan.form == AtomForm::matrix) restore_shapes();
   return ordered(std::move(scopes_[0].body));
 }
 
 void Tile::epilogue() {
-  if (c_.plan.finish_axis < 0)
-    for (const Point& p : points_) {
-      point_ = &p;
-      for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
-        const Statement& s = c_.nest.inner[i];
-        if (s.reduce == ir::ReduceOp::none) continue;
-        const Value v = made_[{s.tensor, p.number}] = {Reg{accumulators_.at({int(i), p.number, 0})}, integer_sum(s)};
-        if (s.store) store(s, v);
-      }
+  const bool late = c_.plan.form == AtomForm::matrix;  // each sum is loaded where it is used
+  const auto sums = [&](const Point& p) {
+    point_ = &p;
+    for (size_t i = 0; i < c_.nest.inner.size(); ++i) {
+      const Statement& s = c_.nest.inner[i];
+      if (s.reduce == ir::ReduceOp::none) continue;
+      const int sum = late ? load_sum(p) : accumulators_.at({int(i), p.number, 0});
+      const Value v = made_[{s.tensor, p.number}] = {Reg{sum}, integer_sum(s)};
+      if (s.store) store(s, v);
     }
+  };
+  if (c_.plan.finish_axis < 0 && !late) std::for_each(points_.begin(), points_.end(), sums);
   for (const Point& p : points_) {
+    if (late) sums(p);
     point_ = &p;
     for (const Statement& s : c_.nest.outer) define(s);
   }

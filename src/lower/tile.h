@@ -270,6 +270,18 @@ class Tile {
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
   void tile_body();
+  std::vector<int64_t> main_row_tiles() const;  ///< of the plan's whole tiles, whose shapes the registers have before and behind this one
+  bool of_main_shape() const;
+  void restore_shapes();
+  void store_row_tile(size_t tile);
+  Int place_of_sum(const Point& p) const;  ///< in sums_
+  /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the
+  /// others go on meanwhile.
+  int load_sum(const Point& p);
+  /// At the end of a loop's body.
+  void store_now_and_then();
+  int sums_ = -1;         ///< pointer to the buffer through which sums leave the tile registers
+  int64_t products_ = 0;  ///< issued since the last store, in the code that is emitted
   // ---- tiles in a warp's registers (tile_warp.cpp) ----
   void multiply_fragments();
   void fragment_body();

@@ -11,6 +11,10 @@ namespace {
 constexpr int64_t kRowBytes = 64;  // of every tile row: 16 sums, or one step of k
 constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buffer
 
+/// The first store of a tile register in a long while takes 300 ns (Granite Rapids: past some 600 ns without one, whatever happened
+/// meanwhile, wherever it goes), which was a quarter of a tile of 1024 steps. One that nobody needs between so many products costs nothing.
+constexpr int64_t kProductsBetweenStores = 16, kStoresStayQuick = 64;
+
 int accumulator(size_t row_tile, int64_t column, int64_t columns) { return int(int64_t(row_tile) * columns + column); }
 
 }  // namespace
@@ -38,26 +42,14 @@ void Tile::multiply_tiles() {
   const std::string family = integer ? "vi_" : "vf_", type = integer ? "s32" : "f32";
   const int64_t columns = v_.size[size_t(vec_)];
   collect_row_tiles();
-  std::vector<int64_t> hi(size_t(n_axes_), 1);
-  for (int a = 0; a < n_axes_; ++a)
-    if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
-  const std::vector<int64_t> main_rows = c_.plan.row_tiles(hi, c_.nest);
-  const bool reshape = main_rows != tile_rows_ || hi[size_t(vec_)] != columns;
-  if (reshape) put(configure_tiles(c_, tile_rows_, columns));
+  if (!of_main_shape()) put(configure_tiles(c_, tile_rows_, columns));
 
-  const int sums = scratch("sums", integer ? DType::s32 : DType::f32, int64_t(tile_rows_.size()) * columns * kTile);
+  sums_ = scratch("sums", integer ? DType::s32 : DType::f32, int64_t(tile_rows_.size()) * columns * kTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
   if (tail != 0)
     partial_rows_ =
         scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype, c_.plan.atom->m * c_.plan.k_step);
 
-  // where a point's sum lies in the buffer
-  const auto place = [&](const Point& p) {
-    for (size_t tile = 0; tile < tile_rows_.size(); ++tile)
-      if (const auto row = row_in_tile(p, tile_corner(tile)))
-        return Int((int64_t(tile) * columns + p.offset[size_t(vec_)] / W_) * kTile + *row * 16);
-    throw Error(ErrorCode::internal, "a point outside every accumulator tile");
-  };
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
     for (size_t i = 0; i < tile_rows_.size(); ++i)
       for (int64_t j = 0; j < columns; ++j) visit(accumulator(i, j, columns));
@@ -65,9 +57,9 @@ void Tile::multiply_tiles() {
   const auto zero = [&] { for_each_tile([&](int t) { effect("tile_zero", {Int(t)}); }); };
   const auto load = [&] {  // partial sums of the chunks before
     for_each_partial([&](int, const Statement& sum, const Address& at) {
-      effect(family + "store_" + type, {Address{sums, place(*point_)}, load_partial(sum, at).arg});
+      effect(family + "store_" + type, {Address{sums_, place_of_sum(*point_)}, load_partial(sum, at).arg});
     });
-    for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)}); });
+    for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums_, Int(t * kTile)}, Int(kRowBytes)}); });
   };
   if (c_.plan.chunked())
     when({before_ - Int(1)}, load, zero);
@@ -75,13 +67,56 @@ void Tile::multiply_tiles() {
     zero();
   point_ = &points_.front();
   reduce(0);
-  for_each_tile([&](int t) { effect("tile_store", {Int(t), Address{sums, Int(t * kTile)}, Int(kRowBytes)}); });
-  if (reshape) put(configure_tiles(c_, main_rows, hi[size_t(vec_)]));
-  for (const Point& p : points_) {
-    const int r = b_.reg("acc", integer);
-    put({Op{family + "load_" + type, r, false, {Address{sums, place(p)}}}});
-    accumulators_[{0, p.number, 0}] = r;
+  if (c_.plan.chunked())  // whether this is the last chunk or not
+    for (size_t tile = 0; tile < tile_rows_.size(); ++tile) store_row_tile(tile);
+}
+
+std::vector<int64_t> Tile::main_row_tiles() const {
+  std::vector<int64_t> hi(size_t(n_axes_), 1);
+  for (int a = 0; a < n_axes_; ++a)
+    if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
+  return c_.plan.row_tiles(hi, c_.nest);
+}
+
+bool Tile::of_main_shape() const { return main_row_tiles() == tile_rows_ && c_.plan.tile[size_t(vec_)].hi == v_.size[size_t(vec_)]; }
+
+void Tile::restore_shapes() {
+  if (!of_main_shape()) put(configure_tiles(c_, main_row_tiles(), c_.plan.tile[size_t(vec_)].hi));
+}
+
+void Tile::store_row_tile(size_t tile) {
+  const int64_t columns = v_.size[size_t(vec_)];
+  for (int64_t j = 0; j < columns; ++j) {
+    const int t = accumulator(tile, j, columns);
+    effect("tile_store", {Int(t), Address{sums_, Int(t * kTile)}, Int(kRowBytes)});
   }
+}
+
+Int Tile::place_of_sum(const Point& p) const {
+  for (size_t tile = 0; tile < tile_rows_.size(); ++tile)
+    if (const auto row = row_in_tile(p, tile_corner(tile)))
+      return Int((int64_t(tile) * v_.size[size_t(vec_)] + p.offset[size_t(vec_)] / W_) * kTile + *row * 16);
+  throw Error(ErrorCode::internal, "a point outside every accumulator tile");
+}
+
+/// Row tiles are stored as their results are due: the products of the others go on meanwhile.
+int Tile::load_sum(const Point& p) {
+  if (starts_row_tile(p) && !c_.plan.chunked()) {
+    size_t tile = 0;
+    while (tile_corner(tile).number != p.number) ++tile;
+    store_row_tile(tile);
+  }
+  const bool integer = integer_sum(c_.nest.inner[0]);
+  const int r = b_.reg("acc", integer);
+  put({Op{integer ? "vi_load_s32" : "vf_load_f32", r, false, {Address{sums_, place_of_sum(p)}}}});
+  return r;
+}
+
+void Tile::store_now_and_then() {
+  const int64_t products = c_.plan.k_steps(c_.nest) * int64_t(tile_rows_.size()) * v_.size[size_t(vec_)];
+  if (products_ < kProductsBetweenStores || products < kStoresStayQuick) return;
+  effect("tile_store", {Int(0), Address{sums_, Int(0)}, Int(kRowBytes)});
+  products_ = 0;
 }
 
 /// One step of k: every row tile of a times every column of b.
@@ -121,6 +156,7 @@ void Tile::tile_body() {
              {Int(accumulator(size_t(i), j, columns)), Int(first_a + i), Int(first_b + j)});
   }
   point_ = &points_.front();
+  products_ += row_tiles * columns;
 }
 
 }  // namespace rgen::lower

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "lower/tile.h"
@@ -76,7 +77,10 @@ void Tile::reduce(size_t level) {
     auto body = std::make_shared<Body>();
     scopes_.emplace_back();
     scopes_.back().var = v;
+    const int64_t before = std::exchange(products_, 0);
     knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
+    if (c_.plan.form == AtomForm::matrix) store_now_and_then();
+    products_ = before + products_ * extent / step;
     *body = ordered(std::move(scopes_.back().body));
     scopes_.pop_back();
     if (level + 1 == c_.plan.reduce_order.size()) hold_sums(*body);
@@ -145,7 +149,7 @@ void Tile::reduce(size_t level) {
 }
 
 void Tile::hold_sums(Body& body) const {
-  if (!in_place_) return;
+  if (!in_place_ || accumulators_.empty()) return;
   Op hold{"hold", -1, false, {}};
   for (const auto& [where, sum] : accumulators_) hold.args.push_back(Reg{sum});
   body.insert(body.begin(), {hold});
@@ -422,7 +426,7 @@ void Tile::add_partial_sums() {
 void Tile::store_partial_sums() {
   for_each_partial([&](int i, const Statement& s, const Address& at) {
     const std::string store = integer_sum(s) ? "vi_store_s32" : "vf_store_f32";
-    const Reg acc{accumulators_.at({i, point_->number, 0})};
+    const Reg acc{c_.plan.form == AtomForm::matrix ? load_sum(*point_) : accumulators_.at({i, point_->number, 0})};
     if (point_->lanes == physical())
       effect(store, {at, acc});
     else

@@ -49,15 +49,15 @@ bool runs_here(const hw::Profile& profile) {
   return here;
 }
 
-/// The first three plans of the problem, of sixty, whose explanation has the text.
+/// The first plans of the problem, `most` of sixty, whose explanation has the text.
 void add_plans(KernelBatch& batch, const Problem& problem, hw::Profile profile, int threads, const std::string& text,
-               const std::string& label, const emit::CppOptions& options = {}) {
+               const std::string& label, int most = 3, const emit::CppOptions& options = {}) {
   profile.halves = 1;  // whole vectors: half vectors have a test of their own, and would take the place of plans of the form
   int taken = 0;
   for (const rtile::Candidate& c : rtile::construct(*problem.program, profile, {threads, 60})) {
     if (c.explanation.find(text) == std::string::npos) continue;
     batch.add(problem, profile, c, label, options);
-    if (++taken == 3) break;
+    if (++taken == most) break;
   }
 }
 
@@ -69,8 +69,8 @@ void check_in_memory(const std::vector<test::ProgramPtr>& programs, const std::s
     const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));
     if (!runs_here(profile)) continue;
     KernelBatch batch;
-    int threads = 1;
-    for (const Problem& p : all) add_plans(batch, p, profile, threads = threads % 3 + 1, text, "in memory");
+    for (const Problem& p : all)
+      for (int threads = 1; threads <= 3; ++threads) add_plans(batch, p, profile, threads, text, "in memory", 2);
     enough(batch);
     check(batch, {"g++", {"-O1"}, {}, 2});
   }
@@ -208,7 +208,7 @@ TEST_CASE("few channels and the places of their row as one axis of the reduction
     const std::vector<Problem> layers = test::make_problems(programs);
     KernelBatch batch;
     for (size_t i = 0; i < layers.size(); ++i)
-      add_plans(batch, layers[i], profile, 1 + int(i % 3), "W_rows prepack", "joined", {.emulate_amx = amx});
+      add_plans(batch, layers[i], profile, 1 + int(i % 3), "W_rows prepack", "joined", 3, {.emulate_amx = amx});
     CHECK(batch.size() >= 12);
     if (amx) CHECK(batch.mentioning("tile_dpbf16(") + batch.mentioning("tile_dpbssd(") > 0);
     check(batch, {"g++", {"-O1"}, {}, 2});
