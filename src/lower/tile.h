@@ -274,6 +274,10 @@ class Tile {
   bool of_main_shape() const;
   void restore_shapes();
   void store_row_tile(size_t tile);
+  /// The last step of k is shorter than a tile row: its rows of a are copied and padded, since what follows them is none of ours. They
+  /// wait in partial_rows_ while the whole steps go on. Pre: reduced_ and active_ are that step's.
+  void copy_partial_rows();
+  int64_t partial_tile() const { return c_.plan.atom->m * c_.plan.k_step; }  ///< elements of a row tile there
   Int place_of_sum(const Point& p) const;  ///< in sums_
   /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the
   /// others go on meanwhile.
@@ -297,7 +301,7 @@ class Tile {
   /// The row of `p` in the row tile at that corner, if it lies there.
   std::optional<int64_t> row_in_tile(const Point& p, const Point& corner) const;
   std::vector<int64_t> tile_rows_;  ///< rows of each accumulator tile
-  int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step
+  int partial_rows_ = -1;           ///< pointer to the padded copy of a's last, partial step (matrix)
 
   void finish_accumulators();
   /// The warps of a tile, each with a part of the reduction, meet: all get all of the result.

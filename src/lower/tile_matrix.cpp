@@ -47,8 +47,8 @@ void Tile::multiply_tiles() {
   sums_ = scratch("sums", integer ? DType::s32 : DType::f32, int64_t(tile_rows_.size()) * columns * kTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
   if (tail != 0)
-    partial_rows_ =
-        scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype, c_.plan.atom->m * c_.plan.k_step);
+    partial_rows_ = scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype,
+                            int64_t(tile_rows_.size()) * partial_tile());
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
     for (size_t i = 0; i < tile_rows_.size(); ++i)
@@ -119,6 +119,26 @@ void Tile::store_now_and_then() {
   products_ = 0;
 }
 
+void Tile::copy_partial_rows() {
+  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
+  const Addressing& at = c_.addressing[size_t(c_.plan.operand_a)];
+  const ir::Tensor& tensor = c_.program[a.access.tensor];
+  const int64_t stride = at.inside[size_t(c_.plan.m_axis)];
+  for (size_t i = 0; i < tile_rows_.size(); ++i) {
+    const Point corner = tile_corner(i);
+    point_ = &corner;
+    const Address from = address(at, tensor.name);
+    const int row = b_.variable("row", 0, tile_rows_[i] - 1), v = b_.reg("v", true);
+    const Address source{from.pointer, from.offset + Int::var(row, stride)};
+    const Address target{partial_rows_, Int(int64_t(i) * partial_tile()) + Int::var(row, c_.plan.k_step)};
+    auto body = std::make_shared<Body>();
+    body->push_back({Op{"vi_load_bytes_n", v, false, {source, Int(active_ * size_of(tensor.dtype))}}});
+    body->push_back({Op{"vi_store_bytes", -1, false, {target, Reg{v}}}});
+    put({For{row, Int(0), Int(tile_rows_[i]), 1, body}});
+  }
+  point_ = &points_.front();
+}
+
 /// One step of k: every row tile of a times every column of b.
 void Tile::tile_body() {
   const Operand &a = c_.plan.operands[size_t(c_.plan.operand_a)], &b = c_.plan.operands[size_t(c_.plan.operand_b)];
@@ -136,21 +156,10 @@ void Tile::tile_body() {
   for (int64_t i = 0; i < row_tiles; ++i) {
     const Point corner = tile_corner(size_t(i));
     point_ = &corner;
-    const Address at_a = address(ma, ta.name);
-    if (active_ == 0) {
-      effect("tile_load", {Int(first_a + i), at_a, Int(row_stride * size_of(ta.dtype))});
-    } else {  // the last step is shorter than a tile row: a padded copy, since a's neighbours are none of ours
-      const int row = b_.variable("row", 0, tile_rows_[size_t(i)] - 1), k = b_.variable("k", 0, c_.plan.k_step - 1);
-      const Address to{partial_rows_, Int::var(row, c_.plan.k_step) + Int::var(k)};
-      const Address from{at_a.pointer, at_a.offset + Int::var(row, row_stride) + Int::var(k)};
-      auto copy = std::make_shared<Body>(), zero = std::make_shared<Body>(), rows = std::make_shared<Body>();
-      copy->push_back({Op{"copy_element", -1, false, {to, from}}});
-      zero->push_back({Op{"zero_element", -1, false, {to}}});
-      rows->push_back({For{k, Int(0), Int(active_), 1, copy}});
-      rows->push_back({For{k, Int(active_), Int(c_.plan.k_step), 1, zero}});
-      put({For{row, Int(0), Int(tile_rows_[size_t(i)]), 1, rows}});
-      effect("tile_load", {Int(first_a + i), Address{partial_rows_, Int(0)}, Int(kRowBytes)});
-    }
+    if (active_ == 0)
+      effect("tile_load", {Int(first_a + i), address(ma, ta.name), Int(row_stride * size_of(ta.dtype))});
+    else
+      effect("tile_load", {Int(first_a + i), Address{partial_rows_, Int(i * partial_tile())}, Int(kRowBytes)});
     for (int64_t j = 0; j < columns; ++j)
       effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive),
              {Int(accumulator(size_t(i), j, columns)), Int(first_a + i), Int(first_b + j)});

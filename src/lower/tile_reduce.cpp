@@ -94,6 +94,11 @@ void Tile::reduce(size_t level) {
     reduce(level + 1);
     active_ = 0;
   };
+  if (whole < extent && a == c_.plan.k_axis && c_.plan.form == AtomForm::matrix) {
+    active_ = int(extent - whole), reduced_[size_t(a)] = Int(whole);
+    copy_partial_rows();
+    active_ = 0;
+  }
   if (left_out == LeftOut::tiles) {
     const Int begin = chunked ? Int::var(params_.begin[size_t(a)]) : Int(0), end = chunked ? Int::var(params_.end[size_t(a)]) : Int(extent);
     const auto [from, to] = inside(*taps, begin, end);
