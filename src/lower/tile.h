@@ -270,15 +270,30 @@ class Tile {
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
   void tile_body();
-  std::vector<int64_t> main_row_tiles() const;  ///< of the plan's whole tiles, whose shapes the registers have before and behind this one
-  bool of_main_shape() const;
+  /// Of the tile registers: accumulators, then a's, then b's.
+  struct TileShapes {
+    std::vector<int64_t> rows;  ///< of each row tile
+    int64_t columns = 0;
+    int64_t accumulators() const { return int64_t(rows.size()) * columns; }
+  };
+  /// Those of the plan's whole tiles, which the registers have, if this tile can be made of them, else its own. It takes the registers at
+  /// its places among the whole tile's; where it has a row less, the row before it goes along.
+  void choose_shapes();
   void restore_shapes();
+  int accumulator(size_t row_tile, int64_t column) const;
+  TileShapes shapes_, main_shapes_;
+  struct RowTile {
+    int64_t number;  ///< its place among shapes_.rows
+    int64_t before;  ///< rows that go along
+  };
+  std::vector<RowTile> row_tiles_;
+  bool reshaped_ = false;
   void store_row_tile(size_t tile);
   /// The last step of k is shorter than a tile row: its rows of a are copied and padded, since what follows them is none of ours. They
   /// wait in partial_rows_ while the whole steps go on. Pre: reduced_ and active_ are that step's.
   void copy_partial_rows();
   int64_t partial_tile() const { return c_.plan.atom->m * c_.plan.k_step; }  ///< elements of a row tile there
-  Int place_of_sum(const Point& p) const;  ///< in sums_
+  Int place_of_sum(const Point& p) const;                                    ///< in sums_
   /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the
   /// others go on meanwhile.
   int load_sum(const Point& p);

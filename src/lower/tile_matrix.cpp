@@ -15,8 +15,6 @@ constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buf
 /// meanwhile, wherever it goes), which was a quarter of a tile of 1024 steps. One that nobody needs between so many products costs nothing.
 constexpr int64_t kProductsBetweenStores = 16, kStoresStayQuick = 64;
 
-int accumulator(size_t row_tile, int64_t column, int64_t columns) { return int(int64_t(row_tile) * columns + column); }
-
 }  // namespace
 
 Stmt configure_tiles(const NestContext& c, const std::vector<int64_t>& rows, int64_t columns) {
@@ -40,11 +38,11 @@ void Tile::multiply_tiles() {
   const Statement& s = c_.nest.inner[0];
   const bool integer = integer_sum(s);
   const std::string family = integer ? "vi_" : "vf_", type = integer ? "s32" : "f32";
-  const int64_t columns = v_.size[size_t(vec_)];
   collect_row_tiles();
-  if (!of_main_shape()) put(configure_tiles(c_, tile_rows_, columns));
+  choose_shapes();
+  if (reshaped_) put(configure_tiles(c_, shapes_.rows, shapes_.columns));
 
-  sums_ = scratch("sums", integer ? DType::s32 : DType::f32, int64_t(tile_rows_.size()) * columns * kTile);
+  sums_ = scratch("sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
   if (tail != 0)
     partial_rows_ = scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype,
@@ -52,7 +50,7 @@ void Tile::multiply_tiles() {
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
     for (size_t i = 0; i < tile_rows_.size(); ++i)
-      for (int64_t j = 0; j < columns; ++j) visit(accumulator(i, j, columns));
+      for (int64_t j = 0; j < v_.size[size_t(vec_)]; ++j) visit(accumulator(i, j));
   };
   const auto zero = [&] { for_each_tile([&](int t) { effect("tile_zero", {Int(t)}); }); };
   const auto load = [&] {  // partial sums of the chunks before
@@ -71,23 +69,38 @@ void Tile::multiply_tiles() {
     for (size_t tile = 0; tile < tile_rows_.size(); ++tile) store_row_tile(tile);
 }
 
-std::vector<int64_t> Tile::main_row_tiles() const {
+void Tile::choose_shapes() {
   std::vector<int64_t> hi(size_t(n_axes_), 1);
   for (int a = 0; a < n_axes_; ++a)
     if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
-  return c_.plan.row_tiles(hi, c_.nest);
+  main_shapes_ = shapes_ = {c_.plan.row_tiles(hi, c_.nest), hi[size_t(vec_)]};
+  const int m = c_.plan.m_axis;
+  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
+  const bool any_row = a.placement == rtile::Placement::direct && !c_.plan.taps && !c_.plan.guarded;
+  for (size_t i = 0; i < tile_rows_.size(); ++i) {
+    const Point corner = tile_corner(i);
+    int64_t number = 0;
+    for (int x = 0; x < n_axes_; ++x)
+      if (is_output(x) && x != vec_)
+        number = x == m ? number * ceil_div(hi[size_t(x)], c_.plan.atom->m) + corner.offset[size_t(x)] / c_.plan.atom->m
+                        : number * hi[size_t(x)] + corner.offset[size_t(x)];
+    row_tiles_.push_back({number, shapes_.rows[size_t(number)] - tile_rows_[i]});
+    reshaped_ |= row_tiles_.back().before > 0 && (c_.plan.chunked() || (corner.offset[size_t(m)] == 0 && !any_row));
+  }
+  if (!reshaped_) return;
+  shapes_ = {tile_rows_, v_.size[size_t(vec_)]};
+  for (size_t i = 0; i < row_tiles_.size(); ++i) row_tiles_[i] = {int64_t(i), 0};
 }
 
-bool Tile::of_main_shape() const { return main_row_tiles() == tile_rows_ && c_.plan.tile[size_t(vec_)].hi == v_.size[size_t(vec_)]; }
+int Tile::accumulator(size_t row_tile, int64_t column) const { return int(row_tiles_[row_tile].number * shapes_.columns + column); }
 
 void Tile::restore_shapes() {
-  if (!of_main_shape()) put(configure_tiles(c_, main_row_tiles(), c_.plan.tile[size_t(vec_)].hi));
+  if (reshaped_) put(configure_tiles(c_, main_shapes_.rows, main_shapes_.columns));
 }
 
 void Tile::store_row_tile(size_t tile) {
-  const int64_t columns = v_.size[size_t(vec_)];
-  for (int64_t j = 0; j < columns; ++j) {
-    const int t = accumulator(tile, j, columns);
+  for (int64_t j = 0; j < v_.size[size_t(vec_)]; ++j) {
+    const int t = accumulator(tile, j);
     effect("tile_store", {Int(t), Address{sums_, Int(t * kTile)}, Int(kRowBytes)});
   }
 }
@@ -95,7 +108,7 @@ void Tile::store_row_tile(size_t tile) {
 Int Tile::place_of_sum(const Point& p) const {
   for (size_t tile = 0; tile < tile_rows_.size(); ++tile)
     if (const auto row = row_in_tile(p, tile_corner(tile)))
-      return Int((int64_t(tile) * v_.size[size_t(vec_)] + p.offset[size_t(vec_)] / W_) * kTile + *row * 16);
+      return Int(accumulator(tile, p.offset[size_t(vec_)] / W_) * kTile + (*row + row_tiles_[tile].before) * 16);
   throw Error(ErrorCode::internal, "a point outside every accumulator tile");
 }
 
@@ -128,13 +141,14 @@ void Tile::copy_partial_rows() {
     const Point corner = tile_corner(i);
     point_ = &corner;
     const Address from = address(at, tensor.name);
-    const int row = b_.variable("row", 0, tile_rows_[i] - 1), v = b_.reg("v", true);
-    const Address source{from.pointer, from.offset + Int::var(row, stride)};
+    const int64_t before = row_tiles_[i].before, rows = tile_rows_[i] + before;
+    const int row = b_.variable("row", 0, rows - 1), v = b_.reg("v", true);
+    const Address source{from.pointer, from.offset + Int::var(row, stride) - Int(before * stride)};
     const Address target{partial_rows_, Int(int64_t(i) * partial_tile()) + Int::var(row, c_.plan.k_step)};
     auto body = std::make_shared<Body>();
     body->push_back({Op{"vi_load_bytes_n", v, false, {source, Int(active_ * size_of(tensor.dtype))}}});
     body->push_back({Op{"vi_store_bytes", -1, false, {target, Reg{v}}}});
-    put({For{row, Int(0), Int(tile_rows_[i]), 1, body}});
+    put({For{row, Int(0), Int(rows), 1, body}});
   }
   point_ = &points_.front();
 }
@@ -145,7 +159,7 @@ void Tile::tile_body() {
   const Addressing &ma = c_.addressing[size_t(c_.plan.operand_a)], &mb = c_.addressing[size_t(c_.plan.operand_b)];
   const ir::Tensor &ta = c_.program[a.access.tensor], &tb = c_.program[b.access.tensor];
   const int64_t columns = v_.size[size_t(vec_)], row_tiles = int64_t(tile_rows_.size());
-  const int first_a = int(row_tiles * columns), first_b = first_a + int(row_tiles);
+  const int first_a = int(shapes_.accumulators()), first_b = first_a + int(shapes_.rows.size());
   const int64_t row_stride = ma.inside[size_t(c_.plan.m_axis)];
   // b: k_group rows of k are interleaved, the lanes of all columns side by side
   const int64_t b_stride = mb.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * size_of(tb.dtype);
@@ -156,13 +170,16 @@ void Tile::tile_body() {
   for (int64_t i = 0; i < row_tiles; ++i) {
     const Point corner = tile_corner(size_t(i));
     point_ = &corner;
-    if (active_ == 0)
-      effect("tile_load", {Int(first_a + i), address(ma, ta.name), Int(row_stride * size_of(ta.dtype))});
-    else
-      effect("tile_load", {Int(first_a + i), Address{partial_rows_, Int(i * partial_tile())}, Int(kRowBytes)});
+    const auto [number, before] = row_tiles_[size_t(i)];
+    const Int at(first_a + number);
+    if (active_ == 0) {
+      const Address rows = address(ma, ta.name);
+      effect("tile_load", {at, Address{rows.pointer, rows.offset - Int(before * row_stride)}, Int(row_stride * size_of(ta.dtype))});
+    } else {
+      effect("tile_load", {at, Address{partial_rows_, Int(i * partial_tile())}, Int(kRowBytes)});
+    }
     for (int64_t j = 0; j < columns; ++j)
-      effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive),
-             {Int(accumulator(size_t(i), j, columns)), Int(first_a + i), Int(first_b + j)});
+      effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Int(accumulator(size_t(i), j)), at, Int(first_b + j)});
   }
   point_ = &points_.front();
   products_ += row_tiles * columns;

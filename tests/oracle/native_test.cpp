@@ -215,6 +215,29 @@ TEST_CASE("few channels and the places of their row as one axis of the reduction
   }
 }
 
+TEST_CASE("tile registers of ragged tiles: a row less, a column less, a last step that is shorter") {
+  const bool native = hw::missing_isa(amx_profile()).empty();
+  const hw::Profile profile = amx_profile();
+  if (!runs_here(native ? profile : without_amx(profile))) return;
+  std::vector<test::ProgramPtr> programs;
+  for (const char* shape :
+       {"\"m\": 33, \"n\": 40, \"k\": 104", "\"m\": 63, \"n\": 70, \"k\": 51", "\"m\": 127, \"n\": 21, \"k\": 130",
+        "\"m\": 17, \"n\": 97, \"k\": 20", "\"m\": 95, \"n\": 48, \"k\": 700", "\"batch\": 3, \"m\": 29, \"n\": 35, \"k\": 77"}) {
+    add_preset(programs, "matmul", "bf16", shape + std::string(R"--(, "out": "f32")--"));
+    add_preset(programs, "matmul", "s8", shape + std::string(R"--(, "out": "s32")--"));
+  }
+  for (const char* image : {R"--("h": 11, "w": 23, "ci": 40, "r": 1, "s": 1, "stride": 1, "pad": 0)--",
+                            R"--("h": 19, "w": 9, "ci": 24, "r": 3, "s": 3, "stride": 1, "pad": 1)--",
+                            R"--("h": 21, "w": 22, "ci": 70, "r": 1, "s": 3, "stride": 2, "pad": 0)--"})
+    add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 2, "co": 37, "out": "bf16", )--") + image);
+  const std::vector<Problem> products = test::make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < products.size(); ++i)
+    add_plans(batch, products[i], profile, 1 + int(i % 3), "tdp", "on tiles", 12, {.emulate_amx = !native});
+  CHECK(batch.size() >= 4 * products.size());
+  check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
 TEST_CASE("rows from parts of a tensor by turns") {
   for (const char* name : {"haswell_avx2", "zen4"}) {
     const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));

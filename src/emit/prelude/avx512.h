@@ -206,7 +206,10 @@ INLINE void vf_store_f16_n(uint16_t* p, vf v, int n) { _mm256_mask_storeu_epi16(
 INLINE vf vf_round_f16(vf v) { return (vf)_mm512_cvtph_ps(narrow_f16(v)); }
 //@ vi_load_bytes_n
 /// The first `bytes` bytes at p, then zeros; nothing else is read.
-INLINE vi vi_load_bytes_n(const void* p, int bytes) { return (vi)_mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, (unsigned)bytes), p); }
+INLINE vi vi_load_bytes_n(const void* p, int bytes) {
+  const uint64_t mask = ((uint64_t)(bytes < 64) << (bytes & 63)) - 1;
+  return (vi)_mm512_maskz_loadu_epi8(mask, p);
+}
 //@ vi_store_s32
 INLINE void vi_store_s32(int32_t* p, vi v) { _mm512_storeu_si512(p, (__m512i)v); }
 //@ vi_store_s32_n

@@ -138,7 +138,10 @@ INLINE void vf_store_bf16_n(uint16_t* p, vf v, int n) { _mm_mask_storeu_epi16(p,
 INLINE void vf_store_f16_n(uint16_t* p, vf v, int n) { _mm_mask_storeu_epi16(p, mask_n(n), narrow_f16(v)); }
 //@ vi_load_bytes_n
 /// The first `bytes` bytes at p, then zeros; nothing else is read.
-INLINE vi vi_load_bytes_n(const void* p, int bytes) { return (vi)_mm256_maskz_loadu_epi8(_bzhi_u32(~0u, (unsigned)bytes), p); }
+INLINE vi vi_load_bytes_n(const void* p, int bytes) {
+  const uint32_t mask = ((uint32_t)(bytes < 32) << (bytes & 31)) - 1;
+  return (vi)_mm256_maskz_loadu_epi8(mask, p);
+}
 //@ vi_store_s16
 INLINE void vi_store_s16(int16_t* p, vi v) { _mm_storeu_si128((__m128i*)p, _mm256_cvtsepi32_epi16((__m256i)v)); }
 //@ vi_store_s8
