@@ -98,7 +98,7 @@ class PaddedCopy {
         access_(c.plan.operands[size_t(operand)].access),
         tensor_(c.program[access_.tensor]),
         source_(c.location.at(access_.tensor)),
-        box_(rtile::box_layout(tensor_, access_, c.nest.full_extents())) {
+        box_(rtile::box_layout(tensor_, access_, c.nest.full_extents(), c.plan.operands[size_t(operand)].on_lines)) {
     if (source_.strides[run_] != inner_) throw Error(ErrorCode::internal, "a padded copy needs a contiguous innermost dimension");
     for (size_t d = 0; d < run_; ++d) rows_ *= box_.count[d];
     const int64_t tasks = c.plan.copies_alone ? 1 : std::max<int64_t>(1, c.plan.tasks());

@@ -242,20 +242,52 @@ class Instructions : Accesses {
     std::vector<int64_t> size(n_, 1);
     for (size_t a = 0; a < n_; ++a)
       if (!reduced(a)) size[a] = plan_.tile[a].hi;
-    const double rows = double(plan_.row_tiles(size, nest_).size()), columns = axes_[size_t(plan_.vec)].mean;
-    w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
+    const std::vector<int64_t> row_tiles = plan_.row_tiles(size, nest_);
+    const double columns = axes_[size_t(plan_.vec)].mean, rows = double(row_tiles.size());
     stores_ += points_ * calls_;
-    if (plan_.form == AtomForm::matrix) {
-      loads_ = (rows + columns) * plan_.atom->m * steps_ * calls_ + points_ * calls_;
-      ops_ += 40 * calls_;
-    } else {  // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
-      // rows that begin anywhere come byte by byte: 32 a thread, each with its predicate and its place in a word
-      constexpr double kBytes = 32, kOfByte = 3;
-      const double of_rows = aligned_rows() ? 8 : kBytes, more = aligned_rows() ? -6 : (kOfByte - 1) * kBytes;
-      loads_ = (of_rows * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
-      ops_ += (8 * rows * columns + more * rows - 12 * columns) * steps_ * calls_;
-    }
+    if (plan_.form == AtomForm::matrix) return matrix_products(row_tiles, columns);
+    w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
+    // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
+    // rows that begin anywhere come byte by byte: 32 a thread, each with its predicate and its place in a word
+    constexpr double kBytes = 32, kOfByte = 3;
+    const double of_rows = aligned_rows() ? 8 : kBytes, more = aligned_rows() ? -6 : (kOfByte - 1) * kBytes;
+    loads_ = (of_rows * rows + 16 * columns) * steps_ * calls_ + points_ * calls_;
+    ops_ += (8 * rows * columns + more * rows - 12 * columns) * steps_ * calls_;
   }
+
+  /// Measured on Granite Rapids: a product takes a cycle a row, nine at least; a register two rows a cycle, of which those that lie across
+  /// two lines count for five and a half.
+  void matrix_products(const std::vector<int64_t>& row_tiles, double columns) {
+    constexpr int64_t kFewest = 9;
+    constexpr double kAcross = 4.5;
+    double rows = 0, busy = 0;
+    for (int64_t r : row_tiles) rows += double(r), busy += double(std::max(kFewest, r)) / double(plan_.atom->m);
+    w_.atoms.push_back({plan_.atom.get(), busy * columns * steps_ * calls_});
+    const Operand& a = plan_.operands[size_t(plan_.operand_a)];
+    const auto& facts = facts_.operands[size_t(plan_.operand_a)];
+    const double across =
+        rows_across_lines(nest_, a.placement == Placement::box ? facts.box(a).coef : facts.coef, plan_, facts.element_bytes);
+    loads_ = ((1 + kAcross * across) * rows + columns * double(plan_.k_step / plan_.k_group)) * steps_ * calls_ + points_ * calls_;
+    ops_ += 40 * calls_;
+    border_ += beside_products(rows) * calls_;
+  }
+
+  /// Cycles of a tile of so many rows beside its products. Its sums go through memory, which the next tile's products hardly hide (16 to 64
+  /// vectors of bf16 results, 1 to 32 steps: 3 to 4 each and 70 for all). The rows of a last, shorter step are copied. A tile of a row less
+  /// than the others that cannot take the row before it along has the registers' shapes changed twice.
+  double beside_products(double rows) const {
+    constexpr double kTile = 70, kResult = 3, kCopiedRow = 3, kShapes = 400;
+    double cycles = kTile + kResult * points_, ragged = 0, copies = 1;
+    for (size_t a = 0; a < n_; ++a) {
+      if (!reduced(a) && int(a) != plan_.vec) ragged = std::max(ragged, 1 - double(plan_.tile[a].n_hi) / double(plan_.tile[a].blocks));
+      if (reduced(a) && int(a) != plan_.k_axis) copies *= axes_[a].trips * double(axes_[a].unroll);
+    }
+    const bool any_row = plan_.operands[size_t(plan_.operand_a)].placement == Placement::direct && !plan_.taps && !plan_.guarded;
+    if (nest_.axes[size_t(plan_.k_axis)].extent % plan_.k_step != 0) cycles += kCopiedRow * rows * copies;
+    if (plan_.chunked() || (!any_row && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m)) cycles += kShapes * ragged;
+    return cycles;
+  }
+
   /// Those of a, at multiples of 16 bytes.
   bool aligned_rows() const {
     const auto& o = facts_.operands[size_t(plan_.operand_a)];

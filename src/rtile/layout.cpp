@@ -53,7 +53,7 @@ int64_t padded_row(int64_t elements, DType dtype) {
   const int64_t line = 64 / size_of(dtype), row = round_up(elements, line);
   return row % (8 * line) == 0 ? row + line : row;
 }
-BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents) {
+BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents, bool on_lines) {
   const std::vector<int64_t> source = const_sizes(tensor.strides);
   const size_t rank = source.size();
   BoxLayout b;
@@ -68,10 +68,11 @@ BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const s
     b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, b.shape[d]) - b.lo[d];
   }
   // trailing dimensions that lie one after the other in memory are copied as one run, but for many rows that would share a set or two
-  const int64_t element = size_of(tensor.dtype);
+  const int64_t element = size_of(tensor.dtype), line = 64;
   b.run = rank - 1;
   while (b.run > 0 && b.count[b.run] == b.shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * b.shape[b.run] &&
-         !share_sets(b.inner * b.shape[b.run] * element, b.shape[b.run - 1]))
+         !share_sets(b.inner * b.shape[b.run] * element, b.shape[b.run - 1]) &&
+         !(on_lines && b.inner * b.shape[b.run] * element % line != 0))
     b.inner *= b.shape[b.run--];
   for (size_t d = rank; d-- > 0;) {
     b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];

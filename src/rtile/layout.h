@@ -33,7 +33,8 @@ struct BoxLayout {
   int64_t elements = 0;
 };
 /// Pre: the index is affine, and the tensor's innermost stride is 1.
-BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents);
+/// `on_lines`: rows along the last dimension all begin lines, else only those that are copied one by one anyway.
+BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const std::vector<int64_t>& extents, bool on_lines);
 
 /// Row-major strides of a shape; with dimension `innermost` behind all others.
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape);

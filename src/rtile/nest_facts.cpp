@@ -169,11 +169,14 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
       x.outside.push_back(double(before + behind) / double(hi + 1 - lo));
     }
     if (x.affine && !x.shape.empty() && const_sizes(tensor.strides).back() == 1) {
-      const BoxLayout box = box_layout(tensor, o.access, f.full_extents);
-      x.box_coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
-      x.box_row = box.inner * box.count[box.run], x.box_rows = 1, x.box_shape = box.shape;
-      for (size_t d = 0; d < box.run; ++d) x.box_rows *= box.count[d];
-      x.box_spread = double(box.elements) * x.element_bytes / tensor_bytes(tensor);
+      for (bool on_lines : {false, true}) {
+        const BoxLayout box = box_layout(tensor, o.access, f.full_extents, on_lines);
+        NestFacts::OperandFacts::Box& y = x.boxes[on_lines];
+        y.coef = linearise(o.access.index, box.strides, int(nest.axes.size())).coef;
+        y.row = box.inner * box.count[box.run], y.rows = 1, x.box_shape = box.shape;
+        for (size_t d = 0; d < box.run; ++d) y.rows *= box.count[d];
+        y.spread = double(box.elements) * x.element_bytes / tensor_bytes(tensor);
+      }
     }
     bool inner = false;
     for (const Statement& s : nest.inner)
@@ -283,6 +286,13 @@ bool used_as_loaded(const Nest& nest, const NestFacts& facts, const NestPlan& pl
     if (o.element_bytes < 4 || plan.operands[i].transposed || (stride != 0 && (masked || (stride != 1 && !packed)))) return false;
   }
   return true;
+}
+
+double rows_across_lines(const Nest& nest, const std::vector<int64_t>& coef, const NestPlan& plan, int element_bytes) {
+  int64_t step = kStepBytes;  // rows begin at multiples of it; those of a step of k are as long as a line
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (nest.axes[a].extent > 1 && int(a) != plan.k_axis) step = std::gcd(step, std::abs(coef[a]) * element_bytes);
+  return 1 - double(step) / kStepBytes;
 }
 
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {

@@ -9,17 +9,24 @@
 
 namespace rgen::rtile {
 
+/// Of a matrix form's rows of a, whose coefficients (elements) these are: the share that lies across two lines.
+double rows_across_lines(const Nest& nest, const std::vector<int64_t>& coef, const NestPlan& plan, int element_bytes);
+
 /// Facts about a nest that every plan of it shares; computed once.
 struct NestFacts {
   struct OperandFacts {
     int tensor = 0, element_bytes = 4;
     bool affine = true;
-    std::vector<int64_t> coef;                   ///< per axis, elements of the tensor
-    int64_t constant = 0;                        ///< ... and what is added to them
-    std::vector<int64_t> box_coef;               ///< ... of a padded copy of it; empty where there can be none
-    int64_t box_rows = 0, box_row = 0;           ///< ... which has so many rows, of so many elements
-    std::vector<int64_t> box_shape;              ///< BoxLayout::shape
-    double box_spread = 1;                       ///< ... and takes so many times the tensor's place: borders, and what lies between rows
+    std::vector<int64_t> coef;    ///< per axis, elements of the tensor
+    int64_t constant = 0;         ///< ... and what is added to them
+    struct Box {                  ///< a padded copy of it
+      std::vector<int64_t> coef;  ///< as above; empty where there can be none
+      int64_t rows = 0, row = 0;  ///< so many, of so many elements
+      double spread = 1;          ///< so many times the tensor's place: borders, and what lies between rows
+    };
+    Box boxes[2];                    ///< the second: whose rows all begin lines
+    std::vector<int64_t> box_shape;  ///< BoxLayout::shape
+    const Box& box(const Operand& o) const { return boxes[o.on_lines]; }
     std::vector<std::vector<int64_t>> dim_coef;  ///< [dimension][axis]
     struct Walk {
       size_t dimension, axis;

@@ -119,7 +119,7 @@ bool Planner::any_guard(const NestPlan& p) const {
 
 bool Planner::can_box(size_t i) const {
   const auto& o = facts_.operands[i];
-  if (o.box_coef.empty() || o.coef.empty()) return false;
+  if (o.boxes[0].coef.empty() || o.coef.empty()) return false;
   if (c_.home[size_t(o.tensor)] < 0) return false;  // a tile buffer of a fused group
   // a fused axis walks several dimensions through one: a box describes that only where they are contiguous, and no other axis walks them
   for (size_t d = 0; d < o.box_shape.size(); ++d) {
@@ -167,8 +167,8 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
       all.push_back({std::move(f)});
       continue;
     }
-    // activations that leave their tensor, whose rows collide in the cache, or whose signs are flipped: as they are, or copied into padded
-    // rows, if their type has the value that stands outside
+    // activations that leave their tensor, whose rows collide in the cache or do not begin the lines of which tile registers take them, or
+    // whose signs are flipped: as they are, or copied into padded rows, if their type has the value that stands outside
     const auto pads = [&](size_t i) {
       const double outside = f.operands[i].access.out_of_bounds.value_or(0);
       return round_to(outside, c_.program[facts_.operands[i].tensor].dtype) == outside;
@@ -176,17 +176,23 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
     std::vector<size_t> boxable;
     for (size_t i = 0; i < f.operands.size(); ++i)
       if (f.operands[i].placement == Placement::direct && can_box(i) && nest_.has_reduction() && facts_.operands[i].inner && pads(i) &&
-          (!facts_.operands[i].guards.empty() || (contraction_ && collides(i)) || (f.offset_a && int(i) == f.operand_a)))
+          (!facts_.operands[i].guards.empty() || (contraction_ && collides(i)) || crosses_lines(f, i) ||
+           (f.offset_a && int(i) == f.operand_a)))
         boxable.push_back(i);
     // groups are read without bounds checks
     const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();
     if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
     if (!must) finish_start(all, f);
     if (!boxable.empty() && (must || !gpu())) {  // a GPU's lanes check bounds at little cost
-      for (size_t i : boxable) f.operands.change(i, [](Operand& x) { x.placement = Placement::box; });
+      for (size_t i : boxable) f.operands.change(i, [&](Operand& x) { x.placement = Placement::box, x.on_lines = crosses_lines(f, i); });
       finish_start(all, f);
     }
   }
+}
+
+bool Planner::crosses_lines(const NestPlan& p, size_t i) const {
+  return p.form == AtomForm::matrix && int(i) == p.operand_a &&
+         rows_across_lines(nest_, facts_.operands[i].coef, p, facts_.operands[i].element_bytes) > 0;
 }
 
 bool Planner::collides(size_t i) const {
@@ -305,7 +311,7 @@ bool Planner::separate(NestPlan& p) const {
     const Placement placed = p.operands[i].placement;
     if (placed == Placement::prepack || (placed == Placement::direct && !o.guards.empty())) continue;
     for (int t = 0; t < n_; ++t)
-      if (const int64_t n = reduced(t) ? neighbours(placed == Placement::box ? o.box_coef : o.coef, p.vec, t) : 0; n > 0) {
+      if (const int64_t n = reduced(t) ? neighbours(placed == Placement::box ? o.boxes[0].coef : o.coef, p.vec, t) : 0; n > 0) {
         p.operands.change(i, [&](Operand& x) { x.transposed = true, x.transpose_axis = t, x.neighbours = n; });
         any = true;
       }
@@ -336,7 +342,7 @@ void Planner::add_transposes(std::vector<Start>& all, const NestPlan& p) const {
           o.coef[size_t(vec)] == 1 || o.coef[size_t(t)] != 1)
         continue;
       const bool direct = q.operands[i].placement == Placement::direct;
-      const int64_t n = neighbours(direct ? o.coef : o.box_coef, vec, t);
+      const int64_t n = neighbours(direct ? o.coef : o.boxes[0].coef, vec, t);
       q.operands.change(i, [&](Operand& x) { x.transposed = true, x.transpose_axis = t, x.neighbours = n; });
       any = true, (n > 0 ? apart : loads) = true, leaves |= direct && !o.guards.empty();
     }

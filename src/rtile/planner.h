@@ -84,6 +84,8 @@ class Planner {
   bool any_guard(const NestPlan& p) const;
   bool can_box(size_t i) const;
   bool collides(size_t i) const;
+  /// Tile registers take the operand's rows across two lines each.
+  bool crosses_lines(const NestPlan& p, size_t i) const;
   /// An activation can be packed before the nest, in groups along k: vectors of it lie along either axis.
   bool can_repack(size_t i, int vec, int k) const;
   void add_forms(std::vector<Start>& all, NestPlan p) const;

@@ -26,7 +26,7 @@ std::vector<Operand> collect_operands(const Nest& nest) {
     ir::for_each_access(*s.value, [&](const ir::Access& a) {
       if (std::find(made.begin(), made.end(), a.tensor) != made.end()) return;
       if (std::none_of(operands.begin(), operands.end(), [&](const Operand& o) { return same(o.access, a); }))
-        operands.push_back({a, Placement::direct, false, -1});
+        operands.push_back({.access = a});
     });
   });
   return operands;

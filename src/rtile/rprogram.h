@@ -78,6 +78,7 @@ struct Operand {
   Placement placement = Placement::direct;
   /// It is read in the tile's order, panel after panel.
   bool packed() const { return placement == Placement::prepack || placement == Placement::repack; }
+  bool on_lines = false;    ///< box: each of its rows begins a line
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
   /// > 0: `transpose_axis` has so many places, side by side, over which the vector axis steps: that many vectors are loaded at once and

@@ -324,7 +324,9 @@ Walks::Conflicts Walks::conflicts(std::vector<int64_t> lines) const {
 
 const std::vector<int64_t>& Walks::placed_coef(size_t i) const {
   const auto& o = facts_.operands[i];
-  return placed(i, Placement::box) && !o.box_coef.empty() ? o.box_coef : o.coef;
+  if (!placed(i, Placement::box)) return o.coef;
+  const std::vector<int64_t>& coef = o.box(plan_.operands[i]).coef;
+  return coef.empty() ? o.coef : coef;
 }
 
 bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes) {

@@ -133,13 +133,14 @@ class Counter : CountedPlan {
     for (size_t i = 0; i < facts_.reads; ++i) {
       if (plan_.operands[i].placement != Placement::box) continue;
       const auto& o = facts_.operands[i];
+      const auto& box = o.box(plan_.operands[i]);
       const int64_t tasks = alone ? 1 : std::max<int64_t>(1, plan_.tasks());  // fewer rows than tasks are divided
-      const double rows = o.box_rows < tasks ? double(o.box_rows) / double(tasks) : double(ceil_div(o.box_rows, tasks));
-      const double copied = rows * double(o.box_row * o.element_bytes),
-                   vectors = rows * std::ceil(double(o.box_row * o.element_bytes) * 8 / p.vector_bits);
+      const double rows = box.rows < tasks ? double(box.rows) / double(tasks) : double(ceil_div(box.rows, tasks));
+      const double copied = rows * double(box.row * o.element_bytes),
+                   vectors = rows * std::ceil(double(box.row * o.element_bytes) * 8 / p.vector_bits);
       double read = o.element_bytes;
       for (int64_t s : o.shape) read *= double(s);
-      read *= rows / double(o.box_rows);
+      read *= rows / double(box.rows);
       ns += std::max((kRow * rows + kVector * vectors) / (p.issue_width * p.ghz), moved_ns(o, read, copied));
       if (alone) ns += copied / line() * (1 - 1.0 / workers()) * kMovedNs;
     }

@@ -217,7 +217,7 @@ TEST_CASE("a padded copy takes the place of its borders and of what lies between
   const rtile::Nest nest = rtile::build_nests(program).front();
   const rtile::NestFacts facts = rtile::nest_facts(program, nest);
   REQUIRE(program[facts.operands[0].tensor].name == "X");
-  CHECK(facts.operands[0].box_spread == doctest::Approx(9.0 * 16 / (7 * 7)));  // rows of 9 floats, a line apart
+  CHECK(facts.operands[0].boxes[0].spread == doctest::Approx(9.0 * 16 / (7 * 7)));  // rows of 9 floats, a line apart
 }
 
 TEST_CASE("rows of a reduction that share sets of the first cache are waited for, and copied apart") {
@@ -233,8 +233,8 @@ TEST_CASE("rows of a reduction that share sets of the first cache are waited for
     const bool copied = plan.operands[0].placement == rtile::Placement::box;
     if (copied) {  // rows are whole lines, and no two of eight lines apart are in one set
       const auto reduced = std::find_if(nest.axes.begin(), nest.axes.end(), [](const rtile::NestAxis& a) { return a.reduced; });
-      CHECK(facts.operands[0].box_coef[size_t(reduced - nest.axes.begin())] % 512 == 16);
-      CHECK(facts.operands[0].box_row == h * w);  // an axis over all of the image walks through its rows
+      CHECK(facts.operands[0].boxes[0].coef[size_t(reduced - nest.axes.begin())] % 512 == 16);
+      CHECK(facts.operands[0].boxes[0].row == h * w);  // an axis over all of the image walks through its rows
     }
     plan.operands.change(0, [](rtile::Operand& o) { o.placement = rtile::Placement::direct; });
     const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
