@@ -55,7 +55,7 @@ Table make_table() {
   t["copy_element"] = t["copy_tf32"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
   t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
-  t["tile_store"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
+  t["tile_store"] = t["tile_store_early"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
   t["stream_piece_f32"] = {};  // what it writes depends on where lines begin: the simulation's Machine::stream_piece
   // a warp's fragments: which lane touches what is checked where such kernels are executed

@@ -112,7 +112,6 @@ Int Tile::place_of_sum(const Point& p) const {
   throw Error(ErrorCode::internal, "a point outside every accumulator tile");
 }
 
-/// Row tiles are stored as their results are due: the products of the others go on meanwhile.
 int Tile::load_sum(const Point& p) {
   if (starts_row_tile(p) && !c_.plan.chunked()) {
     size_t tile = 0;
@@ -120,15 +119,13 @@ int Tile::load_sum(const Point& p) {
     store_row_tile(tile);
   }
   const bool integer = integer_sum(c_.nest.inner[0]);
-  const int r = b_.reg("acc", integer);
-  put({Op{integer ? "vi_load_s32" : "vf_load_f32", r, false, {Address{sums_, place_of_sum(p)}}}});
-  return r;
+  return define_reg(scopes_.size() - 1, "acc", integer, integer ? "vi_load_s32" : "vf_load_f32", {Address{sums_, place_of_sum(p)}});
 }
 
 void Tile::store_now_and_then() {
   const int64_t products = c_.plan.k_steps(c_.nest) * int64_t(tile_rows_.size()) * v_.size[size_t(vec_)];
   if (products_ < kProductsBetweenStores || products < kStoresStayQuick) return;
-  effect("tile_store", {Int(0), Address{sums_, Int(0)}, Int(kRowBytes)});
+  effect("tile_store_early", {Int(0), Address{sums_, Int(0)}, Int(kRowBytes)});
   products_ = 0;
 }
 

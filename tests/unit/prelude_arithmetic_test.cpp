@@ -4,9 +4,9 @@
 namespace {
 using rgen::emit::Simd;
 
-const std::set<std::string> kTileNames = {"tile_config", "amx_request",      "tile_configure", "tile_release", "tile_zero",
-                                          "tile_load",   "tile_stream_load", "tile_store",     "tile_dpbf16",  "tile_dpbssd",
-                                          "tile_dpbsud", "tile_dpbusd",      "tile_dpbuud"};
+const std::set<std::string> kTileNames = {"tile_config", "amx_request",      "tile_configure", "tile_release",     "tile_zero",
+                                          "tile_load",   "tile_stream_load", "tile_store",     "tile_store_early", "tile_dpbf16",
+                                          "tile_dpbssd", "tile_dpbsud",      "tile_dpbusd",    "tile_dpbuud"};
 }  // namespace
 
 TEST_CASE("vector arithmetic gives each lane what scalar arithmetic gives") {

@@ -36,6 +36,10 @@ INLINE void tile_release() { __asm__ volatile("tilerelease" : : : "memory"); }
 //@ tile_store ! amx-tile
 #define tile_store(t, base, stride) \
   __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(t), "r"((void*)(base)), "r"((int64_t)(stride)) : "memory")
+//@ tile_store_early ! amx-tile
+/// Of sums that are not finished, for nobody: the first store of a tile register in some 600 ns takes 300 ns (Granite Rapids), and this one
+/// comes in time, at no cost.
+#define tile_store_early(t, base, stride) tile_store(t, base, stride)
 //@ tile_multiply
 #define tile_multiply(instruction, c, a, b) __asm__ volatile(instruction " %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b))
 //@ tile_dpbf16 ! amx-bf16

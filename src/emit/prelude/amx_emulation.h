@@ -55,6 +55,8 @@ INLINE void tile_store(int t, void* base, int64_t stride) {
   tile_require(tile_shape_ok(t));
   for (int r = 0; r < tiles.config.rows[t]; ++r) __builtin_memcpy((char*)base + r * stride, tiles.data[t][r], tiles.config.row_bytes[t]);
 }
+//@ tile_store_early
+INLINE void tile_store_early(int t, void* base, int64_t stride) { tile_store(t, base, stride); }
 //@ tile_multiply
 /// c[m][n] = step(c[m][n], group k of a's row m, group n of b's row k) for all k; elements and groups have 4 bytes.
 template <class T, class Step>
