@@ -44,6 +44,19 @@ INLINE vf vf_load_f16_range(const uint16_t* p, int lo, int hi, float fill) {
   const __mmask8 m = mask_range(lo, hi);
   return (vf)_mm256_mask_cvtph_ps(_mm256_set1_ps(fill), m, _mm_maskz_loadu_epi16(m, p));
 }
+//@ eight_bytes
+/// A load by itself: of one that is extended and masked GCC 12 makes an instruction that it cannot emit ("could not split insn").
+INLINE __m128i eight_bytes(const void* p) {
+  __m128i bytes = _mm_loadl_epi64((const __m128i*)p);
+#if !defined(__clang__)
+  __asm__("" : "+v"(bytes));
+#endif
+  return bytes;
+}
+//@ vi_load_s8
+INLINE vi vi_load_s8(const int8_t* p) { return (vi)_mm256_cvtepi8_epi32(eight_bytes(p)); }
+//@ vi_load_u8
+INLINE vi vi_load_u8(const uint8_t* p) { return (vi)_mm256_cvtepu8_epi32(eight_bytes(p)); }
 //@ vi_load_s8_n
 INLINE vi vi_load_s8_n(const int8_t* p, int n) { return (vi)_mm256_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask_n(n), p)); }
 //@ vi_load_s8_range
