@@ -30,12 +30,7 @@ int NestLowering::run() {
   return b_.proc(std::move(p));
 }
 
-Stmt NestLowering::main_shape() const {
-  std::vector<int64_t> size(size_t(n_), 1);
-  for (int a = 0; a < n_; ++a)
-    if (is_output(a)) size[size_t(a)] = tile(a).hi;
-  return configure_tiles(c_, c_.plan.row_tiles(size, c_.nest), size[size_t(c_.plan.vec)]);
-}
+Stmt NestLowering::main_shape() const { return configure_tiles(c_, c_.plan.row_tiles(c_.nest), tile(c_.plan.vec).hi); }
 
 void NestLowering::split(int task) {
   Int rest = Int::var(task);

@@ -13,7 +13,7 @@ constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buf
 
 /// The first store of a tile register in a long while takes 300 ns (Granite Rapids: past some 600 ns without one, whatever happened
 /// meanwhile, wherever it goes), which was a quarter of a tile of 1024 steps. One that nobody needs between so many products costs nothing.
-constexpr int64_t kProductsBetweenStores = 16, kStoresStayQuick = 64;
+constexpr int64_t kStoresStayQuick = 64;
 
 }  // namespace
 
@@ -70,22 +70,18 @@ void Tile::multiply_tiles() {
 }
 
 void Tile::choose_shapes() {
-  std::vector<int64_t> hi(size_t(n_axes_), 1);
-  for (int a = 0; a < n_axes_; ++a)
-    if (is_output(a)) hi[size_t(a)] = c_.plan.tile[size_t(a)].hi;
-  main_shapes_ = shapes_ = {c_.plan.row_tiles(hi, c_.nest), hi[size_t(vec_)]};
+  const auto whole = [&](int axis) { return c_.plan.tile[size_t(axis)].hi; };
+  main_shapes_ = shapes_ = {c_.plan.row_tiles(c_.nest), whole(vec_)};
   const int m = c_.plan.m_axis;
-  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
-  const bool any_row = a.placement == rtile::Placement::direct && !c_.plan.taps && !c_.plan.guarded;
   for (size_t i = 0; i < tile_rows_.size(); ++i) {
     const Point corner = tile_corner(i);
     int64_t number = 0;
     for (int x = 0; x < n_axes_; ++x)
       if (is_output(x) && x != vec_)
-        number = x == m ? number * ceil_div(hi[size_t(x)], c_.plan.atom->m) + corner.offset[size_t(x)] / c_.plan.atom->m
-                        : number * hi[size_t(x)] + corner.offset[size_t(x)];
+        number = x == m ? number * ceil_div(whole(x), c_.plan.atom->m) + corner.offset[size_t(x)] / c_.plan.atom->m
+                        : number * whole(x) + corner.offset[size_t(x)];
     row_tiles_.push_back({number, shapes_.rows[size_t(number)] - tile_rows_[i]});
-    reshaped_ |= row_tiles_.back().before > 0 && (c_.plan.chunked() || (corner.offset[size_t(m)] == 0 && !any_row));
+    reshaped_ |= row_tiles_.back().before > 0 && (c_.plan.chunked() || (corner.offset[size_t(m)] == 0 && !c_.plan.has_row_before()));
   }
   if (!reshaped_) return;
   shapes_ = {tile_rows_, v_.size[size_t(vec_)]};
@@ -124,7 +120,7 @@ int Tile::load_sum(const Point& p) {
 
 void Tile::store_now_and_then() {
   const int64_t products = c_.plan.k_steps(c_.nest) * int64_t(tile_rows_.size()) * v_.size[size_t(vec_)];
-  if (products_ < kProductsBetweenStores || products < kStoresStayQuick) return;
+  if (products_ < rtile::kProductsBetweenStores || products < kStoresStayQuick) return;
   effect("tile_store_early", {Int(0), Address{sums_, Int(0)}, Int(kRowBytes)});
   products_ = 0;
 }

@@ -69,7 +69,7 @@ double Accesses::split(size_t i, int along, int beside) const {
   const int64_t line = c_.profile.levels[0].line_bytes, width = int64_t(plan_.lanes) * o.element_bytes;
   const bool placed = i < facts_.reads && plan_.operands[i].placement != Placement::direct;
   if (gpu() || width > line || (placed && plan_.operands[i].packed())) return 0;
-  const std::vector<int64_t>& coef = placed ? o.box(plan_.operands[i]).coef : o.coef;
+  const std::vector<int64_t>& coef = placed_coef(i);
   int64_t step = line;
   for (size_t a = 0; a < n_; ++a) {
     const int64_t units = int(a) == along ? plan_.lanes : 1;

@@ -239,10 +239,7 @@ class Instructions : Accesses {
 
   /// Of tiles of registers, which are loaded in rows; they replace the loads counted so far.
   void tile_products() {
-    std::vector<int64_t> size(n_, 1);
-    for (size_t a = 0; a < n_; ++a)
-      if (!reduced(a)) size[a] = plan_.tile[a].hi;
-    const std::vector<int64_t> row_tiles = plan_.row_tiles(size, nest_);
+    const std::vector<int64_t> row_tiles = plan_.row_tiles(nest_);
     const double columns = axes_[size_t(plan_.vec)].mean, rows = double(row_tiles.size());
     stores_ += points_ * calls_;
     if (plan_.form == AtomForm::matrix) return matrix_products(row_tiles, columns);
@@ -263,10 +260,8 @@ class Instructions : Accesses {
     double rows = 0, busy = 0;
     for (int64_t r : row_tiles) rows += double(r), busy += double(std::max(kFewest, r)) / double(plan_.atom->m);
     w_.atoms.push_back({plan_.atom.get(), busy * columns * steps_ * calls_});
-    const Operand& a = plan_.operands[size_t(plan_.operand_a)];
-    const auto& facts = facts_.operands[size_t(plan_.operand_a)];
-    const double across =
-        rows_across_lines(nest_, a.placement == Placement::box ? facts.box(a).coef : facts.coef, plan_, facts.element_bytes);
+    const size_t a = size_t(plan_.operand_a);
+    const double across = rows_across_lines(nest_, placed_coef(a), plan_, facts_.operands[a].element_bytes);
     loads_ = ((1 + kAcross * across) * rows + columns * double(plan_.k_step / plan_.k_group)) * steps_ * calls_ + points_ * calls_;
     ops_ += 40 * calls_;
     border_ += beside_products(rows) * calls_;
@@ -282,9 +277,8 @@ class Instructions : Accesses {
       if (!reduced(a) && int(a) != plan_.vec) ragged = std::max(ragged, 1 - double(plan_.tile[a].n_hi) / double(plan_.tile[a].blocks));
       if (reduced(a) && int(a) != plan_.k_axis) copies *= axes_[a].trips * double(axes_[a].unroll);
     }
-    const bool any_row = plan_.operands[size_t(plan_.operand_a)].placement == Placement::direct && !plan_.taps && !plan_.guarded;
     if (nest_.axes[size_t(plan_.k_axis)].extent % plan_.k_step != 0) cycles += kCopiedRow * rows * copies;
-    if (plan_.chunked() || (!any_row && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m)) cycles += kShapes * ragged;
+    if (plan_.chunked() || (!plan_.has_row_before() && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m)) cycles += kShapes * ragged;
     return cycles;
   }
 

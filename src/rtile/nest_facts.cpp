@@ -297,9 +297,7 @@ double rows_across_lines(const Nest& nest, const std::vector<int64_t>& coef, con
 
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
   if (plan.form == AtomForm::warp) {
-    std::vector<int64_t> size;
-    for (const Blocking& t : plan.tile) size.push_back(t.hi);
-    const int rows = int(plan.row_tiles(size, nest).size()), columns = int(plan.tile[size_t(plan.vec)].hi);
+    const int rows = int(plan.row_tiles(nest).size()), columns = int(plan.tile[size_t(plan.vec)].hi);
     return 16 * rows * columns + 8 * rows + 16 * columns;
   }
   if (plan.form == AtomForm::matrix) return 8;  // accumulators are tiles; the epilogue needs a few vectors

@@ -153,14 +153,8 @@ bool Planner::fits_tiles(const NestPlan& p) const {
   for (int x : outputs_)  // one panel of b serves all rows
     if (x != p.vec && facts_.operands[size_t(p.operand_b)].coef[size_t(x)] != 0 && p.tile[size_t(x)].hi > 1) return false;
   if (p.form == AtomForm::warp) return true;  // its tiles are ordinary registers
-  const int64_t rows = row_tiles(p), columns = p.tile[size_t(p.vec)].hi;
+  const int64_t rows = int64_t(p.row_tiles(nest_).size()), columns = p.tile[size_t(p.vec)].hi;
   return rows * columns + rows + columns <= 8;
-}
-
-int64_t Planner::row_tiles(const NestPlan& p) const {
-  std::vector<int64_t> size(size_t(n_), 1);
-  for (int a : outputs_) size[size_t(a)] = p.tile[size_t(a)].hi;
-  return int64_t(p.row_tiles(size, nest_).size());
 }
 
 int64_t Planner::points(const NestPlan& p) const {
@@ -211,8 +205,8 @@ void Planner::unroll(NestPlan& p) const {
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
   const int64_t steps = ceil_div(extent(last), unit);
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
-  if (p.form == AtomForm::matrix)  // bodies of some length, behind which a tile is stored (lower/tile_matrix.cpp)
-    u = std::min(steps, ceil_div(16, row_tiles(p) * p.tile[size_t(p.vec)].hi));
+  if (p.form == AtomForm::matrix)
+    u = std::min(steps, ceil_div(kProductsBetweenStores, int64_t(p.row_tiles(nest_).size()) * p.tile[size_t(p.vec)].hi));
   else
     while (u > 1 && steps > 8 && steps % u != 0) --u;
   if (window && steps <= 7 && steps * body <= 256) u = steps;

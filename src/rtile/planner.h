@@ -125,7 +125,6 @@ class Planner {
   double step_bytes(const NestPlan& p) const;
   /// Tile registers: accumulators, and one for every row and column of them.
   bool fits_tiles(const NestPlan& p) const;
-  int64_t row_tiles(const NestPlan& p) const;  ///< of a whole register tile, on matrix units
   int64_t points(const NestPlan& p) const;
   /// Points of the register tile that one load of the operand serves.
   int64_t reuse(const NestPlan& p, size_t operand) const;

@@ -45,6 +45,12 @@ std::vector<int64_t> NestPlan::row_tiles(const std::vector<int64_t>& size, const
   return rows;
 }
 
+std::vector<int64_t> NestPlan::row_tiles(const Nest& nest) const {
+  std::vector<int64_t> size;
+  for (const Blocking& t : tile) size.push_back(t.hi);
+  return row_tiles(size, nest);
+}
+
 std::vector<int> NestPlan::point_axes(const Nest& nest) const {
   std::vector<int> axes;
   axes.reserve(nest.axes.size());

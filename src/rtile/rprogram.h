@@ -49,6 +49,9 @@ enum class AtomForm : uint8_t {
   matrix,  ///< tiles of 16 rows: accumulators, a and b in tile registers (AMX); b interleaved like `group`'s
 };
 
+/// Matrix form: products behind which a register is stored, in time for the next store to be quick (lower/tile_matrix.cpp).
+constexpr int64_t kProductsBetweenStores = 16;
+
 /// One level of the blocked loops around the register tile, outermost first.
 struct Loop {
   int axis = 0;
@@ -239,6 +242,10 @@ struct NestPlan {
   std::vector<int> point_axes(const Nest& nest) const;
   /// Matrix form: the rows of each accumulator tile of a register tile with `size` elements per axis (other axes unrolled outside).
   std::vector<int64_t> row_tiles(const std::vector<int64_t>& size, const Nest& nest) const;
+  /// ... of a whole one.
+  std::vector<int64_t> row_tiles(const Nest& nest) const;
+  /// Matrix form: wherever a tile lies but at the beginning of its axis, the row of a before its first can be loaded.
+  bool has_row_before() const { return operands[size_t(operand_a)].placement == Placement::direct && !taps && !guarded; }
   /// The axis that is dealt out to a tile's warps; −1: none.
   int dealt_axis() const { return parallel.empty() ? -1 : parallel.front().axis; }
   int64_t tasks() const {

@@ -41,6 +41,13 @@ class CountedPlan {
   const std::vector<TileCounts::Axis>& axes_ = counts_.axes;
 
   bool reduced(size_t a) const { return nest_.axes[a].reduced; }
+  /// Elements between neighbours along each axis, where the plan puts the operand.
+  const std::vector<int64_t>& placed_coef(size_t i) const {
+    const auto& o = facts_.operands[i];
+    if (!placed(i, Placement::box)) return o.coef;
+    const std::vector<int64_t>& coef = o.box(plan_.operands[i]).coef;
+    return coef.empty() ? o.coef : coef;
+  }
   /// That are active at once.
   int workers() const { return int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))); }
   /// Elements of a step of 1 of a loop over the axis.

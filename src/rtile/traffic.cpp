@@ -58,10 +58,7 @@ class Traffic : Walks {
       const bool home =
           std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const auto& o) { return c_.home[size_t(o.tensor)] == int(l); });
       if (!home || level.shared_by >= workers()) continue;
-      std::vector<int64_t> all(n_);
-      for (size_t a = 0; a < n_; ++a) all[a] = axes_[a].covered;
-      std::vector<double> each(facts_.operands.size());
-      if (footprint(all, each) > double(level.capacity_bytes)) crowded_ = int(l);
+      if (touched_by_worker() > double(level.capacity_bytes)) crowded_ = int(l);
     }
   }
 
@@ -94,11 +91,14 @@ class Traffic : Walks {
   void place_sums() {
     bool apart = false;
     for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) apart |= sums_apart(i);
-    if (!apart) return;
+    if (apart) sums_home_ = near_level(c_.profile, touched_by_worker(), 0.8);
+  }
+  /// Bytes of its whole share.
+  double touched_by_worker() const {
     std::vector<int64_t> all(n_);
     for (size_t a = 0; a < n_; ++a) all[a] = axes_[a].covered;
     std::vector<double> each(facts_.operands.size());
-    sums_home_ = near_level(c_.profile, footprint(all, each), 0.8);
+    return footprint(all, each);
   }
 
   void walk_depths() {

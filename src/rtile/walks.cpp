@@ -322,13 +322,6 @@ Walks::Conflicts Walks::conflicts(std::vector<int64_t> lines) const {
   return {again * l1.line_bytes, again * kWaits * std::max(0.0, in_set / l1.ways - 1)};
 }
 
-const std::vector<int64_t>& Walks::placed_coef(size_t i) const {
-  const auto& o = facts_.operands[i];
-  if (!placed(i, Placement::box)) return o.coef;
-  const std::vector<int64_t>& coef = o.box(plan_.operands[i]).coef;
-  return coef.empty() ? o.coef : coef;
-}
-
 bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes) {
   const TileCounts counts = count_tiles(nest, plan);
   const Stretch s = Walks(CountedPlan(nest, facts, plan, context, counts)).stretch(operand);

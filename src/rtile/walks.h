@@ -119,9 +119,6 @@ class Walks : public CountedPlan {
   /// two lines 4.2, of four 3.7; Zen 4).
   double jumping(double piece) const;
 
-  /// Elements between neighbours along each axis, where the plan puts the operand.
-  const std::vector<int64_t>& placed_coef(size_t operand) const;
-
   /// Sets of a cache that rows so many bytes apart (0: one row) can fall into. Pre: the cache says how many ways it has.
   static double sets(int64_t stride, const hw::MemoryLevel& level);
 
