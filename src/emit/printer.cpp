@@ -161,10 +161,13 @@ void Printer::op(const Op& o) {
     line() << element(std::get<Address>(o.args[0])) << " = 0;\n";
     return;
   }
-  if (o.primitive == "configure_tiles") {  // a constant table: every tile has rows of 64 bytes
+  if (o.primitive == "configure_tiles") {  // a constant table
     used.insert({"tile_config", "tile_configure", "amx_request"});
     std::string rows, bytes;
-    for (const std::string& a : args) rows += (rows.empty() ? "" : ", ") + a, bytes += bytes.empty() ? "64" : ", 64";
+    for (size_t i = 0; i < args.size(); i += 2) {
+      const char* const separator = i > 0 ? ", " : "";
+      rows += separator + args[i], bytes += separator + args[i + 1];
+    }
     const std::string name = unique(local_names_, "shape");
     line() << "static const tile_config " << name << " = {1, 0, {}, {" << bytes << "}, {" << rows << "}};\n";
     line() << "tile_configure(&" << name << ");\n";

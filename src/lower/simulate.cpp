@@ -15,8 +15,7 @@ namespace rgen::lower {
 namespace {
 
 constexpr size_t kMostViolations = 8;
-constexpr int64_t kTileRowBytes = 64;
-constexpr const char* kConfigure = "configure_tiles";  ///< (rows of tile 0, of tile 1, …)
+constexpr const char* kConfigure = "configure_tiles";  ///< (rows of tile 0, bytes of each, rows of tile 1, …)
 constexpr const char* kMeet = "block_sync";
 constexpr const char* kStreamPiece = "stream_piece_f32";  ///< (result, buffer, elements, before and after them in the worker's row)
 
@@ -119,10 +118,13 @@ class Machine {
   const LoopProgram& p_;
   const int64_t budget_;
   std::vector<Nodes> procs_;
-  std::vector<int64_t> value_;      ///< of variables
-  std::vector<int64_t> pointer_;    ///< offsets
-  std::vector<int64_t> tile_rows_;  ///< of the tile registers, as last configured
-  std::vector<int> live_;           ///< variables in scope, for messages
+  std::vector<int64_t> value_;    ///< of variables
+  std::vector<int64_t> pointer_;  ///< offsets
+  struct TileShape {
+    int64_t rows, row_bytes;
+  };
+  std::vector<TileShape> tiles_;  ///< of the tile registers, as last configured
+  std::vector<int> live_;         ///< variables in scope, for messages
   std::vector<std::vector<Cell>> memory_;
   const Proc* proc_ = nullptr;
   int16_t region_ = -1;
@@ -213,9 +215,10 @@ class Machine {
     const int64_t first = pointer_[size_t(a.at->pointer)] + eval(a.at->offset);
     if (a.tile) {
       const int64_t t = eval(*a.tile), stride = eval(*a.stride);
-      if (t < 0 || t >= int64_t(tile_rows_.size())) return report(&op, "tile", op.primitive + " of a tile register that has no shape");
-      for (int64_t row = 0; row < tile_rows_[size_t(t)]; ++row)
-        cells(op, a.use.write, number, first + floor_div(row * stride, size), first + ceil_div(row * stride + kTileRowBytes, size));
+      if (t < 0 || t >= int64_t(tiles_.size())) return report(&op, "tile", op.primitive + " of a tile register that has no shape");
+      for (int64_t row = 0; row < tiles_[size_t(t)].rows; ++row)
+        cells(op, a.use.write, number, first + floor_div(row * stride, size),
+              first + ceil_div(row * stride + tiles_[size_t(t)].row_bytes, size));
     } else if (a.stride) {
       if (lane_bytes != size) return report(&op, "stride", op.primitive + " strides over " + b.name + " in parts of elements");
       const int64_t stride = eval(*a.stride);
@@ -293,7 +296,7 @@ class Machine {
     ++region_;
     for (int64_t t = 0; t < tasks && !stopped_; ++t) {
       task_ = int32_t(t);
-      tile_rows_.clear();
+      tiles_.clear();
       const std::vector<int>& params = p_.procs[size_t(proc)].params;
       call(proc, std::vector<int64_t>(params.size(), t));
     }
@@ -396,8 +399,9 @@ class Machine {
   }
   void step(const Accesses& a) {
     if (a.source->primitive == kConfigure) {
-      tile_rows_.clear();
-      for (const Arg& rows : a.source->args) tile_rows_.push_back(eval(std::get<Int>(rows)));
+      tiles_.clear();
+      const auto number = [&](size_t i) { return eval(std::get<Int>(a.source->args[i])); };
+      for (size_t i = 0; i < a.source->args.size(); i += 2) tiles_.push_back({number(i), number(i + 1)});
     }
     if (a.source->primitive == kMeet && warps_ > 0) ++now_;
     if (a.source->primitive == kStreamPiece) stream_piece(*a.source);

@@ -270,6 +270,11 @@ class Tile {
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
   void tile_body();
+  int register_of_a(int64_t row_tile) const;
+  int register_of_b(int64_t column) const;
+  void load_a(int64_t row_tile);
+  void load_b(int64_t column);
+  void multiply(int64_t row_tile, int64_t column);
   /// Of the tile registers: accumulators, then a's, then b's.
   struct TileShapes {
     std::vector<int64_t> rows;  ///< of each row tile
@@ -292,8 +297,9 @@ class Tile {
   /// The last step of k is shorter than a tile row: its rows of a are copied and padded, since what follows them is none of ours. They
   /// wait in partial_rows_ while the whole steps go on. Pre: reduced_ and active_ are that step's.
   void copy_partial_rows();
-  int64_t partial_tile() const { return c_.plan.atom->m * c_.plan.k_step; }  ///< elements of a row tile there
-  Int place_of_sum(const Point& p) const;                                    ///< in sums_
+  int64_t partial_tile() const;  ///< elements of a row tile there
+  DType type_of_a() const;
+  Int place_of_sum(const Point& p) const;  ///< in sums_
   /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the
   /// others go on meanwhile.
   int load_sum(const Point& p);

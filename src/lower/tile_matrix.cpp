@@ -8,7 +8,7 @@ namespace rgen::lower {
 
 namespace {
 
-constexpr int64_t kRowBytes = 64;  // of every tile row: 16 sums, or one step of k
+constexpr int64_t kRowBytes = 64;  // of every tile row, at most: 16 sums, or one step of k
 constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buffer
 
 /// The first store of a tile register in a long while takes 300 ns (Granite Rapids: past some 600 ns without one, whatever happened
@@ -18,14 +18,19 @@ constexpr int64_t kStoresStayQuick = 64;
 }  // namespace
 
 Stmt configure_tiles(const NestContext& c, const std::vector<int64_t>& rows, int64_t columns) {
-  // shapes in the order of the tile numbers: accumulators, a's, b's
+  // rows and their bytes in the order of the tile numbers: accumulators, a's, b's
   Op o{"configure_tiles", -1, false, {}};
+  const auto tile = [&](int64_t r, int64_t bytes) { o.args.push_back(Int(r)), o.args.push_back(Int(bytes)); };
   for (int64_t r : rows)
-    for (int64_t j = 0; j < columns; ++j) o.args.push_back(Int(r));
-  for (int64_t r : rows) o.args.push_back(Int(r));
-  for (int64_t j = 0; j < columns; ++j) o.args.push_back(Int(c.plan.k_step / c.plan.k_group));
+    for (int64_t j = 0; j < columns; ++j) tile(r, kRowBytes);
+  for (int64_t r : rows) tile(r, c.plan.k_step * size_of(c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype));
+  for (int64_t j = 0; j < rtile::registers_of_b(int64_t(rows.size()), columns); ++j) tile(c.plan.k_step / c.plan.k_group, kRowBytes);
   return {std::move(o)};
 }
+
+DType Tile::type_of_a() const { return c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype; }
+
+int64_t Tile::partial_tile() const { return c_.plan.atom->m * kRowBytes / size_of(type_of_a()); }
 
 int Tile::scratch(const std::string& name, DType dtype, int64_t elements) {
   b_.program.buffers.push_back({name, dtype, elements, Buffer::Kind::local, -1, 0, 0, false});
@@ -44,9 +49,7 @@ void Tile::multiply_tiles() {
 
   sums_ = scratch("sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
-  if (tail != 0)
-    partial_rows_ = scratch("rows", c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype,
-                            int64_t(tile_rows_.size()) * partial_tile());
+  if (tail != 0) partial_rows_ = scratch("rows", type_of_a(), int64_t(tile_rows_.size()) * partial_tile());
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
     for (size_t i = 0; i < tile_rows_.size(); ++i)
@@ -137,7 +140,7 @@ void Tile::copy_partial_rows() {
     const int64_t before = row_tiles_[i].before, rows = tile_rows_[i] + before;
     const int row = b_.variable("row", 0, rows - 1), v = b_.reg("v", true);
     const Address source{from.pointer, from.offset + Int::var(row, stride) - Int(before * stride)};
-    const Address target{partial_rows_, Int(int64_t(i) * partial_tile()) + Int::var(row, c_.plan.k_step)};
+    const Address target{partial_rows_, Int(int64_t(i) * partial_tile()) + Int::var(row, kRowBytes / size_of(tensor.dtype))};
     auto body = std::make_shared<Body>();
     body->push_back({Op{"vi_load_bytes_n", v, false, {source, Int(active_ * size_of(tensor.dtype))}}});
     body->push_back({Op{"vi_store_bytes", -1, false, {target, Reg{v}}}});
@@ -148,34 +151,58 @@ void Tile::copy_partial_rows() {
 
 /// One step of k: every row tile of a times every column of b.
 void Tile::tile_body() {
-  const Operand &a = c_.plan.operands[size_t(c_.plan.operand_a)], &b = c_.plan.operands[size_t(c_.plan.operand_b)];
-  const Addressing &ma = c_.addressing[size_t(c_.plan.operand_a)], &mb = c_.addressing[size_t(c_.plan.operand_b)];
-  const ir::Tensor &ta = c_.program[a.access.tensor], &tb = c_.program[b.access.tensor];
   const int64_t columns = v_.size[size_t(vec_)], row_tiles = int64_t(tile_rows_.size());
-  const int first_a = int(shapes_.accumulators()), first_b = first_a + int(shapes_.rows.size());
-  const int64_t row_stride = ma.inside[size_t(c_.plan.m_axis)];
-  // b: k_group rows of k are interleaved, the lanes of all columns side by side
-  const int64_t b_stride = mb.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * size_of(tb.dtype);
-  point_ = &points_.front();
-  const Address at_b = address(mb, "packed");
-  for (int64_t j = 0; j < columns; ++j)
-    effect("tile_load", {Int(first_b + j), Address{at_b.pointer, at_b.offset + Int(j * W_ * mb.inside[size_t(vec_)])}, Int(b_stride)});
-  for (int64_t i = 0; i < row_tiles; ++i) {
-    const Point corner = tile_corner(size_t(i));
-    point_ = &corner;
-    const auto [number, before] = row_tiles_[size_t(i)];
-    const Int at(first_a + number);
-    if (active_ == 0) {
-      const Address rows = address(ma, ta.name);
-      effect("tile_load", {at, Address{rows.pointer, rows.offset - Int(before * row_stride)}, Int(row_stride * size_of(ta.dtype))});
-    } else {
-      effect("tile_load", {at, Address{partial_rows_, Int(i * partial_tile())}, Int(kRowBytes)});
+  const int64_t of_b = rtile::registers_of_b(int64_t(shapes_.rows.size()), shapes_.columns);
+  if (columns <= of_b) {
+    for (int64_t j = 0; j < columns; ++j) load_b(j);
+    for (int64_t i = 0; i < row_tiles; ++i) {
+      load_a(i);
+      for (int64_t j = 0; j < columns; ++j) multiply(i, j);
     }
-    for (int64_t j = 0; j < columns; ++j)
-      effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Int(accumulator(size_t(i), j)), at, Int(first_b + j)});
+  } else {
+    for (int64_t i = 0; i < row_tiles; ++i) load_a(i);
+    for (int64_t j = 0; j < columns; ++j) {
+      load_b(j);
+      for (int64_t i = 0; i < row_tiles; ++i) multiply(i, j);
+    }
   }
-  point_ = &points_.front();
   products_ += row_tiles * columns;
+}
+
+int Tile::register_of_a(int64_t row_tile) const { return int(shapes_.accumulators() + row_tiles_[size_t(row_tile)].number); }
+
+int Tile::register_of_b(int64_t column) const {
+  const auto rows = int64_t(shapes_.rows.size());
+  return int(shapes_.accumulators() + rows + column % rtile::registers_of_b(rows, shapes_.columns));
+}
+
+void Tile::load_a(int64_t row_tile) {
+  const Int at(register_of_a(row_tile));
+  if (active_ != 0) return effect("tile_load", {at, Address{partial_rows_, Int(row_tile * partial_tile())}, Int(kRowBytes)});
+  const Addressing& m = c_.addressing[size_t(c_.plan.operand_a)];
+  const ir::Tensor& tensor = c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor];
+  const int64_t stride = m.inside[size_t(c_.plan.m_axis)];
+  const Point corner = tile_corner(size_t(row_tile));
+  point_ = &corner;
+  const Address rows = address(m, tensor.name);
+  const int64_t before = row_tiles_[size_t(row_tile)].before;
+  effect("tile_load", {at, Address{rows.pointer, rows.offset - Int(before * stride)}, Int(stride * size_of(tensor.dtype))});
+  point_ = &points_.front();
+}
+
+void Tile::load_b(int64_t column) {
+  const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
+  // k_group rows of k are interleaved, the lanes of all columns side by side
+  const int64_t bytes = size_of(c_.program[c_.plan.operands[size_t(c_.plan.operand_b)].access.tensor].dtype);
+  const int64_t stride = m.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * bytes;
+  const Address at = address(m, "packed");
+  effect("tile_load",
+         {Int(register_of_b(column)), Address{at.pointer, at.offset + Int(column * W_ * m.inside[size_t(vec_)])}, Int(stride)});
+}
+
+void Tile::multiply(int64_t row_tile, int64_t column) {
+  effect(std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive),
+         {Int(accumulator(size_t(row_tile), column)), Int(register_of_a(row_tile)), Int(register_of_b(column))});
 }
 
 }  // namespace rgen::lower

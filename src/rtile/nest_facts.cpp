@@ -289,10 +289,13 @@ bool used_as_loaded(const Nest& nest, const NestFacts& facts, const NestPlan& pl
 }
 
 double rows_across_lines(const Nest& nest, const std::vector<int64_t>& coef, const NestPlan& plan, int element_bytes) {
-  int64_t step = kStepBytes;  // rows begin at multiples of it; those of a step of k are as long as a line
-  for (size_t a = 0; a < nest.axes.size(); ++a)
-    if (nest.axes[a].extent > 1 && int(a) != plan.k_axis) step = std::gcd(step, std::abs(coef[a]) * element_bytes);
-  return 1 - double(step) / kStepBytes;
+  const int64_t length = int64_t(plan.k_step) * element_bytes;
+  int64_t step = kStepBytes;  // rows begin at multiples of it
+  for (size_t a = 0; a < nest.axes.size(); ++a) {
+    const bool walked = int(a) != plan.k_axis ? nest.axes[a].extent > 1 : nest.axes[a].extent > plan.k_step;
+    if (walked) step = std::gcd(step, (int(a) == plan.k_axis ? length : std::abs(coef[a]) * element_bytes));
+  }
+  return double(ceil_div(length, step) - 1) * double(step) / kStepBytes;
 }
 
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {

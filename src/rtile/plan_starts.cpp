@@ -21,6 +21,17 @@ hw::Atom in_tiles(const hw::Atom& atom, int lanes) {
   return tile;
 }
 
+/// Elements of k that a step of a matrix unit takes, at most so many: all steps alike; and where the last of those would be shorter, the
+/// most that divide the axis, for some steps more no rows of a are copied.
+std::vector<int> step_lengths(int64_t extent, int most, int group) {
+  const auto equal = int(round_up(ceil_div(extent, ceil_div(extent, most)), group));
+  std::vector<int> lengths{equal};
+  int divides = equal;
+  while (divides > 0 && extent % divides != 0) divides -= group;
+  if (divides != equal && divides >= most / 2) lengths.push_back(divides);
+  return lengths;
+}
+
 /// Casts around a tensor of this type that change none of its values.
 bool keeps_values(const ir::ExprPtr& e, DType from) {
   const ir::Expr* x = e.get();
@@ -263,7 +274,8 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
       std::vector<int> steps;
       for (int k = 0; k < n_; ++k) {
         const bool walks = lanes ? fa.coef[size_t(k)] != 0 : fa.coef[size_t(k)] == 1;
-        if (reduced(k) && walks && fb.coef[size_t(k)] != 0 && extent(k) >= (lanes ? kStepBytes / 8 : atom.k / 2)) steps.push_back(k);
+        const int64_t least = lanes ? kStepBytes / 8 : row->form == AtomForm::matrix ? atom.k / 8 : atom.k / 2;
+        if (reduced(k) && walks && fb.coef[size_t(k)] != 0 && extent(k) >= least) steps.push_back(k);
       }
       if (lanes) std::stable_sort(steps.begin(), steps.end(), [&](int x, int y) { return extent(x) > extent(y); });
       for (int k : steps) {
@@ -279,10 +291,12 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
         g.operand_a = ia, g.operand_b = ib;
         std::erase(g.reduce_order, k);
         g.reduce_order.push_back(k);
-        if (g.tiled()) {  // rows along the longest axis of a
+        if (g.tiled()) {  // rows along the longest axis of a, of such the one whose rows lie closest
+          const auto before = [&](int x, int y) {
+            return std::pair(-extent(x), std::abs(fa.coef[size_t(x)])) < std::pair(-extent(y), std::abs(fa.coef[size_t(y)]));
+          };
           for (int m = 0; m < n_; ++m)
-            if (!reduced(m) && m != p.vec && fa.coef[size_t(m)] != 0 && fb.coef[size_t(m)] == 0 &&
-                (g.m_axis < 0 || extent(m) > extent(g.m_axis)))
+            if (!reduced(m) && m != p.vec && fa.coef[size_t(m)] != 0 && fb.coef[size_t(m)] == 0 && (g.m_axis < 0 || before(m, g.m_axis)))
               g.m_axis = m;
           if (g.m_axis < 0) continue;
         }
@@ -290,7 +304,11 @@ void Planner::add_group_form(std::vector<NestPlan>& forms, const NestPlan& p, co
           forms.push_back(g);
           forms.back().form = AtomForm::staged;
         }
-        if ((packed || repacked) && (!by_tiles || row->form == AtomForm::warp) && !atom.tf32) forms.push_back(std::move(g));
+        if ((packed || repacked) && (!by_tiles || row->form == AtomForm::warp) && !atom.tf32)
+          for (const int step : g.form == AtomForm::matrix ? step_lengths(extent(k), g.k_step, g.k_group) : std::vector{g.k_step}) {
+            forms.push_back(g);
+            forms.back().k_step = step;
+          }
         break;
       }
     }

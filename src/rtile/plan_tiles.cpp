@@ -153,8 +153,7 @@ bool Planner::fits_tiles(const NestPlan& p) const {
   for (int x : outputs_)  // one panel of b serves all rows
     if (x != p.vec && facts_.operands[size_t(p.operand_b)].coef[size_t(x)] != 0 && p.tile[size_t(x)].hi > 1) return false;
   if (p.form == AtomForm::warp) return true;  // its tiles are ordinary registers
-  const int64_t rows = int64_t(p.row_tiles(nest_).size()), columns = p.tile[size_t(p.vec)].hi;
-  return rows * columns + rows + columns <= 8;
+  return registers_of_b(int64_t(p.row_tiles(nest_).size()), p.tile[size_t(p.vec)].hi) > 0;
 }
 
 int64_t Planner::points(const NestPlan& p) const {

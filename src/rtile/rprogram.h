@@ -52,6 +52,12 @@ enum class AtomForm : uint8_t {
 /// Matrix form: products behind which a register is stored, in time for the next store to be quick (lower/tile_matrix.cpp).
 constexpr int64_t kProductsBetweenStores = 16;
 
+/// Matrix form: tile registers; accumulators and row tiles of a have one each, the columns of b take turns in what is left of them.
+constexpr int64_t kTileRegisters = 8;
+constexpr int64_t registers_of_b(int64_t row_tiles, int64_t columns) {
+  return std::min(columns, kTileRegisters - row_tiles * columns - row_tiles);
+}
+
 /// One level of the blocked loops around the register tile, outermost first.
 struct Loop {
   int axis = 0;
