@@ -83,6 +83,9 @@ class Places {
 /// Added to a group of four signed bytes without carries, or in its place: their values, 128 more, as unsigned ones.
 constexpr auto kSignBits = int32_t(0x80808080u);
 
+/// Matrix form: elements of an accumulator tile in the buffer through which sums leave the tile registers.
+constexpr int64_t kSumsOfTile = 256;
+
 /// A nest being lowered.
 struct NestContext {
   Builder& builder;
@@ -101,18 +104,25 @@ struct NestContext {
   /// statement the shared memory for the partial results of a reduced axis that is dealt out to them.
   int warp = -1, tile_warps = 1;
   std::vector<int> partials = {};
+  /// Matrix form, chunked: where partial sums wait, whole tiles as they are in the registers, those of the loops inside the chunks.
+  struct Waiting {
+    int buffer = -1;
+    std::vector<int64_t> block = {};  ///< elements from block to block, per axis
+  };
+  Waiting waiting = {};
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.
 struct TileParams {
-  std::vector<int> start, block;  ///< per output axis
-  std::vector<int> begin, end;    ///< per chunked reduced axis
-  std::vector<int> base;          ///< per output axis: where the buffer of NestPlan::combining begins
-  int part = -1;                  ///< TileVariant::part: the lanes
-  int sums = -1;                  ///< form staged: where the sums of the tile's points lie, a vector each (a pointer)
-  Int sums_at = 0;                ///< ... from this element on
-  int64_t sums_apart = 1;         ///< ... from lane to lane, as many as the tile's variant has
-  std::vector<Int> known = {};    ///< not negative wherever the tile is called
+  std::vector<int> start, block;   ///< per output axis
+  std::vector<int> begin, end;     ///< per chunked reduced axis
+  std::vector<int> base;           ///< per output axis: where the buffer of NestPlan::combining begins
+  int part = -1;                   ///< TileVariant::part: the lanes
+  int run_from = -1, run_to = -1;  ///< TileVariant::run: the first block and the one behind the last
+  int sums = -1;                   ///< form staged: where the sums of the tile's points lie, a vector each; of a run: the buffer (pointers)
+  Int sums_at = 0;                 ///< ... from this element on
+  int64_t sums_apart = 1;          ///< ... from lane to lane, as many as the tile's variant has
+  std::vector<Int> known = {};     ///< not negative wherever the tile is called
 };
 
 /// One copy of the register tile's code.
@@ -123,6 +133,7 @@ struct TileVariant {
   bool sides = false;         ///< ... but only lanes of vectors, all of which may be read whole (NestPlan::masks_are_vectors)
   bool part = false;          ///< one vector, of which as many lanes as a variable says (NestPlan::peeled)
   bool at_end = false;        ///< parts of vectors may be the last of their tensors (reads_on)
+  bool run = false;           ///< blocks of NestPlan::run_axis one after the other, the results of each beside the next one's products
   auto operator<=>(const TileVariant&) const = default;
 };
 
@@ -144,6 +155,9 @@ bool masked_where_read(const NestContext& context, int operand);
 /// A GPU's statements in an order in which loads do not wait behind stores of other buffers: about `ahead` of them under way before the
 /// first store, more would take the registers of other warps.
 Body loads_first(const LoopProgram& program, Body body, int ahead = 12);
+
+/// Tiles of NestPlan::run_axis, whose blocks are alike (TileVariant::run), as a procedure.
+Proc lower_run(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);
 
 /// The register tile as a procedure.
 Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);

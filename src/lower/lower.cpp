@@ -146,15 +146,33 @@ class ProgramLowering {
 
   static std::string name(const Nest& n, int number) { return (n.has_reduction() ? "reduce" : "map") + std::to_string(number); }
 
-  NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix) {
+  /// Pre: `tasks` at most run the nest at once.
+  NestContext context(const Nest& nest, const NestPlan& plan, const std::string& prefix, int64_t tasks) {
     NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
     c.contraction = rtile::contraction(nest);
+    if (plan.form == rtile::AtomForm::matrix && plan.chunked()) {
+      c.waiting = waiting_tiles(nest, plan, tasks);
+      return c;
+    }
     for (const rtile::Statement& s : nest.inner) {
       Location at;
       if (s.reduce != ir::ReduceOp::none && plan.chunked()) at = partial_sums(nest, plan, s);
       c.accumulator.push_back(at);
     }
     return c;
+  }
+
+  NestContext::Waiting waiting_tiles(const Nest& nest, const NestPlan& plan, int64_t tasks) {
+    int64_t elements = int64_t(plan.row_tiles(nest).size()) * plan.tile[size_t(plan.vec)].hi * kSumsOfTile;
+    NestContext::Waiting w{-1, std::vector<int64_t>(nest.axes.size(), 0)};
+    for (size_t i = plan.loops.size(); i-- > 0 && !nest.axes[size_t(plan.loops[i].axis)].reduced;) {
+      const size_t a = size_t(plan.loops[i].axis);
+      if (w.block[a] != 0) continue;
+      w.block[a] = elements, elements *= plan.tile[a].blocks;
+    }
+    const rtile::Statement& sum = nest.inner[0];
+    w.buffer = b_.workspace(program_[sum.tensor].name + "_partial", accumulation(program_[sum.tensor].dtype), elements, tasks);
+    return w;
   }
 
   /// Where partial sums wait: the output itself if it holds the accumulation type at the same index, vectors side by side, else the
@@ -175,7 +193,7 @@ class ProgramLowering {
 
   void single(const GroupPlan& g, size_t n, const std::string& prefix) {
     const NestPlan& plan = g.nests[n];
-    NestContext c = context(g.group.nests[n], plan, prefix);
+    NestContext c = context(g.group.nests[n], plan, prefix, plan.tasks());
     c.workers = plan.tasks();
     place_operands(c);
     if (const rtile::Staging* staging = plan.staging.get())
@@ -241,7 +259,7 @@ class ProgramLowering {
             t.nest.axes[axis].extent = extents[i];
             b = Blocking(extents[i], b.unit, b.hi * b.unit);
           }
-          NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix);
+          NestContext c = context(t.nest, t.plan, name(t.nest, number + int(n)) + suffix, tasks);
           for (size_t i = 0; i < extents.size(); ++i) c.origin[size_t(g.group.shared[i][n])] = origin[i];
           c.workers = tasks;
           c.warp = warp, c.tile_warps = g.tile_warps;

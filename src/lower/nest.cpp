@@ -135,6 +135,7 @@ void NestLowering::loops(size_t i) {
     return;
   }
   if (c_.plan.combining && i + 4 == c_.plan.loops.size()) return combine(i);
+  if (a == c_.plan.run_axis() && step == 1) return choose();
   if (step > 1) return tile_of_blocks(c_.plan.loops[i], [&] { loops(i + 1); });
   if (c_.plan.peeled && i + 1 == c_.plan.loops.size()) return by_lines();
   const bool dealt_out = c_.warp >= 0 && a == c_.plan.dealt_axis();

@@ -82,6 +82,8 @@ class NestLowering {
   // ---- which copy of the tile (nest_variants.cpp) ----
   void choose();
   void choose_size(int a, TileVariant v);
+  /// Blocks of NestPlan::run_axis that are alike are one call.
+  void choose_run(int a, const TileVariant& v);
   /// What is lowered `inside` knows that the block is one of [from, to): a border tile then tests and masks only where it may leave a
   /// tensor.
   void among(int axis, int64_t from, int64_t to, const std::function<void()>& inside);

@@ -21,6 +21,7 @@ void NestLowering::choose() {
 void NestLowering::choose_size(int a, TileVariant v) {
   if (a == n_) return choose_guard(v);
   if (!is_output(a)) return choose_size(a + 1, v);
+  if (a == c_.plan.run_axis()) return choose_run(a, v);
   const size_t x = size_t(a);
   const Blocking& t = tile(a);
   const auto with = [&](int64_t units, bool last) {
@@ -42,6 +43,44 @@ void NestLowering::choose_size(int a, TileVariant v) {
   if (!tail) return by_size();
   branch(
       {block - Int(t.blocks - 1)}, [&] { among(a, whole, t.blocks, [&] { with(last_size, true); }); }, by_size);
+}
+
+void NestLowering::choose_run(int a, const TileVariant& v) {
+  const size_t x = size_t(a);
+  const Blocking& t = tile(a);
+  const auto variable = [&](const std::string& what, LetInt::Op op, const Int& p, const Int& q, int64_t most) {
+    const int i = b_.variable(name(a) + what, 0, most);
+    put({LetInt{op, i, p, q}});
+    return i;
+  };
+  for (const NestPlan::Run& r : c_.plan.runs(a)) {
+    if (b_.range(begin_[x]).first >= r.to || b_.range(end_[x]).second <= r.from) continue;
+    TileVariant w = v;
+    w.size[x] = r.units;
+    if (r.partly) w.tail = int(t.tail());
+    const bool begins = b_.range(begin_[x]).second <= r.from, ends = b_.range(end_[x]).first >= r.to;
+    const int from = begins ? variable("_from", LetInt::Op::value, Int(r.from), Int(0), t.blocks)
+                            : variable("_from", LetInt::Op::max, begin_[x], Int(r.from), t.blocks);
+    const int to = ends ? variable("_to", LetInt::Op::value, Int(r.to), Int(0), t.blocks)
+                        : variable("_to", LetInt::Op::min, end_[x], Int(r.to), t.blocks);
+    const auto run = [&] {
+      if (r.length() > 1) {
+        w.run = true;
+        params_.run_from = from, params_.run_to = to;
+        return choose_size(a + 1, w);
+      }
+      params_.block[x] = variable("_block", LetInt::Op::value, Int(r.from), Int(0), r.from);
+      params_.start[x] = variable("", LetInt::Op::value, Int(t.start(r.from)), Int(0), t.start(r.from));
+      choose_size(a + 1, w);
+    };
+    const bool always =
+        b_.range(begin_[x]).second < r.to && b_.range(end_[x]).first > r.from && b_.range(begin_[x]).second < b_.range(end_[x]).first;
+    if (always)
+      run();
+    else
+      branch({Int::var(to) - Int::var(from) - Int(1)}, run, [] {});
+    params_.start[x] = params_.block[x] = params_.run_from = params_.run_to = -1;
+  }
 }
 
 void NestLowering::among(int axis, int64_t from, int64_t to, const std::function<void()>& inside) {
@@ -180,6 +219,11 @@ std::optional<NestLowering::Conditions> NestLowering::sides(const TileVariant& v
 
 void NestLowering::choose_end(const TileVariant& v) {
   Conditions room = room_behind(v);
+  if (v.run) {  // whichever of its tiles that is
+    TileVariant w = v;
+    w.at_end = !room.empty();
+    return call(w);
+  }
   std::erase_if(room, [&](const Int& i) { return b_.range(i).first >= 0; });
   if (room.empty()) return call(v);
   const auto at_end = [&] {
@@ -246,11 +290,12 @@ void NestLowering::call(const TileVariant& v) {
         separator = "x";
       }
     if (v.part) tile_name << "_part";
+    if (v.run) tile_name << "_run";
     if (v.guarded) tile_name << (v.sides ? "_sides" : "_border");
     if (v.at_end) tile_name << "_end";
     TileParams params = params_;
     if (v.sides) params.known = rows_inside(v);
-    it = tiles_.emplace(v, b_.proc(lower_tile(c_, params, v, tile_name.str()))).first;
+    it = tiles_.emplace(v, b_.proc((v.run ? lower_run : lower_tile)(c_, params, v, tile_name.str()))).first;
   }
   Call c{it->second, {}};
   for (int p : b_.program.procs[size_t(it->second)].params) c.args.push_back(Int::var(p));

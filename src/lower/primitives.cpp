@@ -54,7 +54,7 @@ Table make_table() {
   t["vi_store_bytes"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
   t["copy_element"] = t["copy_tf32"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
-  t["tile_load"] = {{.lanes = Lanes::tile, .stride = 1}};
+  t["tile_load"] = t["tile_stream_load"] = {{.lanes = Lanes::tile, .stride = 1}};
   t["tile_store"] = t["tile_store_early"] = {{.write = true, .lanes = Lanes::tile, .stride = 1}};
   t["prefetch_l1"] = t["prefetch_l2"] = {};
   t["stream_piece_f32"] = {};  // what it writes depends on where lines begin: the simulation's Machine::stream_piece

@@ -26,7 +26,10 @@ Body Tile::emit() {
   if (c_.nest.has_reduction()) finish_accumulators();
   if (c_.plan.chunked())
     when(
-        {Int(0) - after_}, [&] { epilogue(); }, [&] { store_partial_sums(); });
+        {Int(0) - after_}, [&] { epilogue(); },
+        [&] {
+          if (c_.plan.form != AtomForm::matrix) store_partial_sums();
+        });
   else
     epilogue();
   if (c_.plan.form == AtomForm::matrix) restore_shapes();
@@ -223,14 +226,19 @@ Body lower_epilogue(NestContext& context, const TileParams& params, const TileVa
   return Tile(context, params, variant).emit();
 }
 
-Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name) {
+Proc tile_procedure(const NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name) {
   Proc p;
   p.name = name;
   for (size_t a = 0; a < context.nest.axes.size(); ++a)
     for (int v : {params.start[a], params.block[a], params.begin[a], params.end[a], params.base[a], context.origin[a]})
       if (v >= 0) p.params.push_back(v);
-  if (variant.part) p.params.push_back(params.part);
-  if (context.warp >= 0) p.params.push_back(context.warp);
+  for (int v : {variant.run ? params.run_from : -1, variant.run ? params.run_to : -1, variant.part ? params.part : -1, context.warp})
+    if (v >= 0) p.params.push_back(v);
+  return p;
+}
+
+Proc lower_tile(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name) {
+  Proc p = tile_procedure(context, params, variant, name);
   p.body = Tile(context, params, variant).emit();
   // inlined between the loops around it, a tile that goes on with sums from memory gets moves between registers in its own (GCC 12)
   p.apart = context.plan.apart || context.plan.chunked();

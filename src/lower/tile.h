@@ -60,6 +60,10 @@ class Tile {
   }
 
   Body emit();
+  /// Of a run (NestPlan::run_axis): the products, `written_out` steps of k at least before any loop; then the sums lie in the buffer.
+  Body products(int64_t written_out);
+  /// ... and what follows them.
+  Body results();
 
  private:
   struct Scope {
@@ -269,9 +273,15 @@ class Tile {
 
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
+  void store_tiles();
+  int waiting_sums();         ///< the pointer to where this tile's wait
+  int64_t to_write_out_ = 0;  ///< steps of k, of which the loops leave out the first
+  /// Elements of the axis of reduce_order that are written out before its loop.
+  int64_t written_out(size_t level) const;
   void tile_body();
   int register_of_a(int64_t row_tile) const;
   int register_of_b(int64_t column) const;
+  std::string load_of(int operand) const;
   void load_a(int64_t row_tile);
   void load_b(int64_t column);
   void multiply(int64_t row_tile, int64_t column);
@@ -341,5 +351,8 @@ class Tile {
   /// Accumulators of a reduced vector axis become vectors of results along NestPlan::finish_axis, a lane each.
   void finish_rows();
 };
+
+/// A procedure that takes the variables of a tile's place.
+Proc tile_procedure(const NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);
 
 }  // namespace rgen::lower

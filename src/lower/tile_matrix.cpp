@@ -9,7 +9,6 @@ namespace rgen::lower {
 namespace {
 
 constexpr int64_t kRowBytes = 64;  // of every tile row, at most: 16 sums, or one step of k
-constexpr int64_t kTile = 256;     // elements of an accumulator tile in the buffer
 
 /// The first store of a tile register in a long while takes 300 ns (Granite Rapids: past some 600 ns without one, whatever happened
 /// meanwhile, wherever it goes), which was a quarter of a tile of 1024 steps. One that nobody needs between so many products costs nothing.
@@ -42,12 +41,13 @@ int Tile::scratch(const std::string& name, DType dtype, int64_t elements) {
 void Tile::multiply_tiles() {
   const Statement& s = c_.nest.inner[0];
   const bool integer = integer_sum(s);
-  const std::string family = integer ? "vi_" : "vf_", type = integer ? "s32" : "f32";
   collect_row_tiles();
   choose_shapes();
   if (reshaped_) put(configure_tiles(c_, shapes_.rows, shapes_.columns));
 
-  sums_ = scratch("sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kTile);
+  sums_ = c_.plan.chunked()   ? waiting_sums()
+          : params_.sums >= 0 ? params_.sums
+                              : scratch("sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kSumsOfTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
   if (tail != 0) partial_rows_ = scratch("rows", type_of_a(), int64_t(tile_rows_.size()) * partial_tile());
 
@@ -57,10 +57,7 @@ void Tile::multiply_tiles() {
   };
   const auto zero = [&] { for_each_tile([&](int t) { effect("tile_zero", {Int(t)}); }); };
   const auto load = [&] {  // partial sums of the chunks before
-    for_each_partial([&](int, const Statement& sum, const Address& at) {
-      effect(family + "store_" + type, {Address{sums_, place_of_sum(*point_)}, load_partial(sum, at).arg});
-    });
-    for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums_, Int(t * kTile)}, Int(kRowBytes)}); });
+    for_each_tile([&](int t) { effect("tile_load", {Int(t), Address{sums_, Int(t * kSumsOfTile)}, Int(kRowBytes)}); });
   };
   if (c_.plan.chunked())
     when({before_ - Int(1)}, load, zero);
@@ -68,8 +65,19 @@ void Tile::multiply_tiles() {
     zero();
   point_ = &points_.front();
   reduce(0);
-  if (c_.plan.chunked())  // whether this is the last chunk or not
-    for (size_t tile = 0; tile < tile_rows_.size(); ++tile) store_row_tile(tile);
+  if (c_.plan.chunked()) store_tiles();  // whether this is the last chunk or not
+}
+
+int Tile::waiting_sums() {
+  Int at(0);
+  for (int a = 0; a < n_axes_; ++a) at = at + block(a) * c_.waiting.block[size_t(a)];
+  const int p = b_.pointer(c_.waiting.buffer, "sums");
+  scopes_[0].body.push_back({LetPtr{p, at}});
+  return p;
+}
+
+void Tile::store_tiles() {
+  for (size_t tile = 0; tile < tile_rows_.size(); ++tile) store_row_tile(tile);
 }
 
 void Tile::choose_shapes() {
@@ -84,7 +92,7 @@ void Tile::choose_shapes() {
         number = x == m ? number * ceil_div(whole(x), c_.plan.atom->m) + corner.offset[size_t(x)] / c_.plan.atom->m
                         : number * whole(x) + corner.offset[size_t(x)];
     row_tiles_.push_back({number, shapes_.rows[size_t(number)] - tile_rows_[i]});
-    reshaped_ |= row_tiles_.back().before > 0 && (c_.plan.chunked() || (corner.offset[size_t(m)] == 0 && !c_.plan.has_row_before()));
+    reshaped_ |= row_tiles_.back().before > 0 && corner.offset[size_t(m)] == 0 && !c_.plan.has_row_before();
   }
   if (!reshaped_) return;
   shapes_ = {tile_rows_, v_.size[size_t(vec_)]};
@@ -100,19 +108,19 @@ void Tile::restore_shapes() {
 void Tile::store_row_tile(size_t tile) {
   for (int64_t j = 0; j < v_.size[size_t(vec_)]; ++j) {
     const int t = accumulator(tile, j);
-    effect("tile_store", {Int(t), Address{sums_, Int(t * kTile)}, Int(kRowBytes)});
+    effect("tile_store", {Int(t), Address{sums_, Int(t * kSumsOfTile)}, Int(kRowBytes)});
   }
 }
 
 Int Tile::place_of_sum(const Point& p) const {
   for (size_t tile = 0; tile < tile_rows_.size(); ++tile)
     if (const auto row = row_in_tile(p, tile_corner(tile)))
-      return Int(accumulator(tile, p.offset[size_t(vec_)] / W_) * kTile + (*row + row_tiles_[tile].before) * 16);
+      return Int(accumulator(tile, p.offset[size_t(vec_)] / W_) * kSumsOfTile + (*row + row_tiles_[tile].before) * 16);
   throw Error(ErrorCode::internal, "a point outside every accumulator tile");
 }
 
 int Tile::load_sum(const Point& p) {
-  if (starts_row_tile(p) && !c_.plan.chunked()) {
+  if (starts_row_tile(p) && !c_.plan.chunked() && params_.sums < 0) {
     size_t tile = 0;
     while (tile_corner(tile).number != p.number) ++tile;
     store_row_tile(tile);
@@ -167,6 +175,7 @@ void Tile::tile_body() {
     }
   }
   products_ += row_tiles * columns;
+  to_write_out_ = std::max<int64_t>(0, to_write_out_ - 1);
 }
 
 int Tile::register_of_a(int64_t row_tile) const { return int(shapes_.accumulators() + row_tiles_[size_t(row_tile)].number); }
@@ -175,6 +184,8 @@ int Tile::register_of_b(int64_t column) const {
   const auto rows = int64_t(shapes_.rows.size());
   return int(shapes_.accumulators() + rows + column % rtile::registers_of_b(rows, shapes_.columns));
 }
+
+std::string Tile::load_of(int operand) const { return c_.plan.operands[size_t(operand)].past_first ? "tile_stream_load" : "tile_load"; }
 
 void Tile::load_a(int64_t row_tile) {
   const Int at(register_of_a(row_tile));
@@ -186,7 +197,7 @@ void Tile::load_a(int64_t row_tile) {
   point_ = &corner;
   const Address rows = address(m, tensor.name);
   const int64_t before = row_tiles_[size_t(row_tile)].before;
-  effect("tile_load", {at, Address{rows.pointer, rows.offset - Int(before * stride)}, Int(stride * size_of(tensor.dtype))});
+  effect(load_of(c_.plan.operand_a), {at, Address{rows.pointer, rows.offset - Int(before * stride)}, Int(stride * size_of(tensor.dtype))});
   point_ = &points_.front();
 }
 
@@ -196,7 +207,7 @@ void Tile::load_b(int64_t column) {
   const int64_t bytes = size_of(c_.program[c_.plan.operands[size_t(c_.plan.operand_b)].access.tensor].dtype);
   const int64_t stride = m.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * bytes;
   const Address at = address(m, "packed");
-  effect("tile_load",
+  effect(load_of(c_.plan.operand_b),
          {Int(register_of_b(column)), Address{at.pointer, at.offset + Int(column * W_ * m.inside[size_t(vec_)])}, Int(stride)});
 }
 

@@ -102,7 +102,9 @@ void Tile::reduce(size_t level) {
   if (left_out == LeftOut::tiles) {
     const Int begin = chunked ? Int::var(params_.begin[size_t(a)]) : Int(0), end = chunked ? Int::var(params_.end[size_t(a)]) : Int(extent);
     const auto [from, to] = inside(*taps, begin, end);
-    return loop(from, to, 1, 1, extent - 1, taps);
+    const bool front = to_write_out_ > 0 && b_.range(from).second < b_.range(to).first;
+    if (front) knowing(reads_inside(*taps, from), [&, first = from] { at(first, 1); });
+    return loop(front ? from + Int(1) : from, to, 1, 1, extent - 1, taps);
   }
   if (chunked && !c_.plan.chunked()) {  // a warp's part of a tile's rows; what is left of a vector is the last one's
     const Int begin = Int::var(params_.begin[size_t(a)]), end = Int::var(params_.end[size_t(a)]);
@@ -141,8 +143,9 @@ void Tile::reduce(size_t level) {
   if (t.hi * unit >= whole) {
     at(Int(0), extent / unit);
   } else {
-    const int64_t main = whole / step * step;
-    if (main > 0) loop(Int(0), Int(main), step, t.hi, main - step);
+    const int64_t front = written_out(level), main = front + (whole - front) / step * step;
+    at(Int(0), front / unit);
+    if (main > front) loop(Int(front), Int(main), step, t.hi, main - step);
     if (main < whole) {
       if (whole - main <= kRest * unit)
         at(Int(main), (whole - main) / unit);
@@ -151,6 +154,15 @@ void Tile::reduce(size_t level) {
     }
   }
   if (whole < extent) rest();
+}
+
+int64_t Tile::written_out(size_t level) const {
+  if (to_write_out_ == 0) return 0;
+  const int axis = c_.plan.reduce_order[level];
+  const int64_t unit = axis == c_.plan.k_axis ? c_.plan.k_step : 1, whole = c_.nest.axes[size_t(axis)].extent / unit;
+  int64_t inner = 1;
+  for (size_t i = level + 1; i < c_.plan.reduce_order.size(); ++i) inner *= c_.plan.steps_along(c_.nest, c_.plan.reduce_order[i]);
+  return std::min(whole, round_up(ceil_div(to_write_out_, inner), c_.plan.tile[size_t(axis)].hi)) * unit;
 }
 
 void Tile::hold_sums(Body& body) const {
@@ -431,7 +443,7 @@ void Tile::add_partial_sums() {
 void Tile::store_partial_sums() {
   for_each_partial([&](int i, const Statement& s, const Address& at) {
     const std::string store = integer_sum(s) ? "vi_store_s32" : "vf_store_f32";
-    const Reg acc{c_.plan.form == AtomForm::matrix ? load_sum(*point_) : accumulators_.at({i, point_->number, 0})};
+    const Reg acc{accumulators_.at({i, point_->number, 0})};
     if (point_->lanes == physical())
       effect(store, {at, acc});
     else

@@ -264,21 +264,32 @@ class Instructions : Accesses {
     const double across = rows_across_lines(nest_, placed_coef(a), plan_, facts_.operands[a].element_bytes);
     loads_ = ((1 + kAcross * across) * rows + columns * double(plan_.k_step / plan_.k_group)) * steps_ * calls_ + points_ * calls_;
     ops_ += 40 * calls_;
-    border_ += beside_products(rows) * calls_;
+    border_ += (beside_products(rows) - hidden_results(double(plan_.atom->m) * busy * columns * steps_)) * calls_;
   }
+
+  /// Cycles of a tile's results that pass beside the next tile's products, which take so many.
+  double hidden_results(double products) const {
+    const int run = plan_.run_axis();
+    if (run < 0) return 0;
+    int64_t followed = 0;
+    for (const NestPlan::Run& r : plan_.runs(run)) followed += r.length() - 1;
+    return double(followed) / double(plan_.tile[size_t(run)].blocks) * std::min(kResult * points_, kBeside * products);
+  }
+
+  static constexpr double kResult = 3, kBeside = 0.75;
 
   /// Cycles of a tile of so many rows beside its products. Its sums go through memory, which the next tile's products hardly hide (16 to 64
   /// vectors of bf16 results, 1 to 32 steps: 3 to 4 each and 70 for all). The rows of a last, shorter step are copied. A tile of a row less
   /// than the others that cannot take the row before it along has the registers' shapes changed twice.
   double beside_products(double rows) const {
-    constexpr double kTile = 70, kResult = 3, kCopiedRow = 3, kShapes = 400;
-    double cycles = kTile + kResult * points_, ragged = 0, copies = 1;
+    constexpr double kTile = 70, kCopiedRow = 3, kShapes = 400;
+    double cycles = kTile + kResult * points_ / chunks_, ragged = 0, copies = 1;
     for (size_t a = 0; a < n_; ++a) {
       if (!reduced(a) && int(a) != plan_.vec) ragged = std::max(ragged, 1 - double(plan_.tile[a].n_hi) / double(plan_.tile[a].blocks));
       if (reduced(a) && int(a) != plan_.k_axis) copies *= axes_[a].trips * double(axes_[a].unroll);
     }
     if (nest_.axes[size_t(plan_.k_axis)].extent % plan_.k_step != 0) cycles += kCopiedRow * rows * copies;
-    if (plan_.chunked() || (!plan_.has_row_before() && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m)) cycles += kShapes * ragged;
+    if (!plan_.has_row_before() && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m) cycles += kShapes * ragged;
     return cycles;
   }
 

@@ -299,6 +299,13 @@ void Planner::enumerate_loops(const NestPlan& tile) {
         p.loops = chunks;
         add_blocks(p, order, tile_bytes);
         if (tile_bytes > 0 && p.loops.size() == chunks.size() + order.size()) continue;  // no tile came of it
+        if (p.form == AtomForm::matrix && !chunks.empty()) {  // sums of the innermost loop alone wait, in their tiles
+          NestPlan q = p;
+          q.loops.clear();
+          add_blocks(q, order, tile_bytes);
+          q.loops.insert(q.loops.end() - 1, chunks.begin(), chunks.end());
+          finish(std::move(q));
+        }
         if (rows)
           std::rotate(p.loops.begin(), p.loops.begin() + std::ptrdiff_t(chunks.size()),
                       std::find_if(p.loops.begin(), p.loops.end(), [&](const Loop& l) { return l.axis == p.vec; }));
@@ -412,11 +419,25 @@ bool Planner::apart(const NestPlan& p) const {
   return (products >= kLong && crowded) || needed + constants > c_.profile.vector_registers;
 }
 
+int Planner::passing_factor(const NestPlan& p) const {
+  if (p.form != AtomForm::matrix) return -1;
+  const auto innermost = std::find_if(p.loops.rbegin(), p.loops.rend(), [&](const Loop& l) { return p.tile[size_t(l.axis)].blocks > 1; });
+  if (innermost == p.loops.rend()) return -1;
+  const auto walks = [&](int i) { return facts_.operands[size_t(i)].coef[size_t(innermost->axis)] != 0; };
+  return walks(p.operand_a) == walks(p.operand_b) ? -1 : walks(p.operand_a) ? p.operand_a : p.operand_b;
+}
+
 void Planner::finish(NestPlan p) {
   p.copies_alone = c_.threads > 1 && copies(p) && copied_alone(nest_, facts_, p, c_);
   fetch_rows_ahead(p);
   p.stream = p.combining.has_value(), p.peeled = false;  // a plan that another was made of may have been otherwise
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
+  if (const int i = passing_factor(p); i >= 0) {
+    NestPlan past = p;
+    past.operands.change(size_t(i), [](Operand& x) { x.past_first = true; });
+    past.estimate = hw::estimate(workload(nest_, facts_, past, c_), c_.profile);
+    if (past.estimate.us < p.estimate.us) p = std::move(past);
+  }
   // beside products results are few, and stores that nothing waits for are better buffered
   const bool by_memory = p.estimate.level_us.back() > (contraction_ ? p.estimate.compute_us : 0);
   if (by_memory && !p.combining && (streams(p) || peels(p))) {

@@ -1,5 +1,7 @@
 #include "rtile/rprogram.h"
 
+#include <iterator>
+
 #include "rtile/layout.h"
 
 namespace rgen::rtile {
@@ -74,6 +76,22 @@ int64_t NestPlan::k_steps(const Nest& nest) const {
 int64_t NestPlan::steps_along(const Nest& nest, int axis) const {
   const int64_t extent = nest.axes[size_t(axis)].extent;
   return axis == k_axis ? round_up(ceil_div(extent, k_step), k_multiple) : extent;
+}
+
+int NestPlan::run_axis() const {
+  if (form != AtomForm::matrix || chunked() || guarded || combining || peeled) return -1;
+  const auto last = std::find_if(loops.rbegin(), loops.rend(), [&](const Loop& l) { return tile[size_t(l.axis)].blocks > 1; });
+  return last == loops.rend() ? -1 : last->axis;
+}
+
+std::vector<NestPlan::Run> NestPlan::runs(int axis) const {
+  const Blocking& t = tile[size_t(axis)];
+  const bool tail = axis == vec && t.tail() != t.unit;
+  const int64_t whole = t.blocks - int64_t(tail), full = std::min(t.n_hi, whole);
+  const std::vector<Run> all{{0, full, t.hi, false}, {full, whole, t.hi - 1, false}, {whole, t.blocks, t.ragged() ? t.hi - 1 : t.hi, tail}};
+  std::vector<Run> some;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(some), [](const Run& r) { return r.length() > 0; });
+  return some;
 }
 
 NestPlan::LeftOut NestPlan::left_out(const PaddedTaps& t) const {

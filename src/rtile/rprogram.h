@@ -88,6 +88,7 @@ struct Operand {
   /// It is read in the tile's order, panel after panel.
   bool packed() const { return placement == Placement::prepack || placement == Placement::repack; }
   bool on_lines = false;    ///< box: each of its rows begins a line
+  bool past_first = false;  ///< matrix form: from the second cache into tile registers, past the first, which keeps the other factor
   bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
   /// > 0: `transpose_axis` has so many places, side by side, over which the vector axis steps: that many vectors are loaded at once and
@@ -252,6 +253,15 @@ struct NestPlan {
   std::vector<int64_t> row_tiles(const Nest& nest) const;
   /// Matrix form: wherever a tile lies but at the beginning of its axis, the row of a before its first can be loaded.
   bool has_row_before() const { return operands[size_t(operand_a)].placement == Placement::direct && !taps && !guarded; }
+  /// Matrix form: the axis along which the results of a tile leave beside the next tile's products; −1: none.
+  int run_axis() const;
+  /// Blocks [from, to) of an output axis that are alike: so many units each, the last of them partly filled or not.
+  struct Run {
+    int64_t from, to, units;
+    bool partly;
+    int64_t length() const { return to - from; }
+  };
+  std::vector<Run> runs(int axis) const;
   /// The axis that is dealt out to a tile's warps; −1: none.
   int dealt_axis() const { return parallel.empty() ? -1 : parallel.front().axis; }
   int64_t tasks() const {

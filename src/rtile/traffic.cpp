@@ -156,9 +156,14 @@ class Traffic : Walks {
     bool fits = true;  ///< else not even one tile does, and nothing survives until the next iteration
     double capacity = 0;
   };
-  Fit fit(const hw::MemoryLevel& level) const {
+  Fit fit(size_t of) const {
+    const hw::MemoryLevel& level = c_.profile.levels[of];
     Fit f{0, true, 0.8 * double(level.capacity_bytes)};
-    const auto occupied = [&](size_t d) { return total_[d] + lost_to_conflicts(covered(d), touched(d), level); };
+    const auto occupied = [&](size_t d) {
+      double bytes = total_[d] + lost_to_conflicts(covered(d), touched(d), level);
+      for (size_t i = 0; i < facts_.reads && of == 0; ++i) bytes -= past_first(i) ? touched(d)[i] : 0;
+      return bytes;
+    };
     while (f.depth < loops_.size() && occupied(f.depth) > f.capacity) ++f.depth;
     f.fits = f.depth < loops_.size() || occupied(f.depth) <= f.capacity;
     return f;
@@ -188,14 +193,14 @@ class Traffic : Walks {
 
   /// Between the level and the next one outwards.
   void cross(size_t inner) {
-    const Fit f = fit(c_.profile.levels[inner]);
+    const Fit f = fit(inner);
     const bool memory = inner + 2 == c_.profile.levels.size(), tile_fits = f.fits && f.depth <= plan_.loops.size();
     hw::LevelTraffic& t = into_[inner + 1];
     double come = 0, concentrated = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       if (!leaves(i, inner)) continue;
       const auto& o = facts_.operands[i];
-      const Moved m = moved(i, f);
+      const Moved m = inner == 0 && past_first(i) ? moved(i, {loops_.size(), false, f.capacity}) : moved(i, f);
       double bytes = m.bytes;
       if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
         bytes *= streamed_pieces(i, streams_[i]);
@@ -321,6 +326,7 @@ class Traffic : Walks {
     return std::clamp(before + (all - held) * (each[operand] - before) / more, together, std::max(all * bytes, together));
   }
 
+  bool past_first(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].past_first; }
   bool passes_by(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].passes_by; }
 
   /// It waits beyond this level between its uses.

@@ -238,6 +238,36 @@ TEST_CASE("tile registers of ragged tiles: a row less, a column less, a last ste
   check(batch, {"g++", {"-O1"}, {}, 4});
 }
 
+TEST_CASE("tiles one after the other: results beside products, a factor past the first cache, sums that wait as tiles") {
+  const bool native = hw::missing_isa(amx_profile()).empty();
+  hw::Profile profile = amx_profile();
+  profile.levels[0].capacity_bytes = 12 << 10, profile.levels[1].capacity_bytes = 96 << 10;
+  if (!runs_here(native ? profile : without_amx(profile))) return;
+  std::vector<test::ProgramPtr> programs;
+  for (const char* shape : {"\"m\": 70, \"n\": 150, \"k\": 130", "\"m\": 190, \"n\": 70, \"k\": 704", "\"m\": 16, \"n\": 300, \"k\": 24",
+                            "\"m\": 100, \"n\": 33, \"k\": 320"}) {
+    add_preset(programs, "matmul", "bf16", shape + std::string(R"--(, "out": "bf16")--"));
+    add_preset(programs, "matmul", "s8", shape + std::string(R"--(, "out": "s32")--"));
+  }
+  for (const char* image : {R"--("h": 19, "w": 40, "ci": 24, "co": 70, "r": 3, "s": 3, "stride": 1, "pad": 1)--",
+                            R"--("h": 50, "w": 21, "ci": 64, "co": 40, "r": 1, "s": 1, "stride": 1, "pad": 0)--",
+                            R"--("h": 9, "w": 90, "ci": 160, "co": 33, "r": 1, "s": 3, "stride": 2, "pad": 0)--"})
+    add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 1, "out": "bf16", )--") + image);
+  const std::vector<Problem> products = test::make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const int threads = 1 + int(i % 3);
+    add_plans(batch, products[i], profile, threads, "tdp", "on tiles", 8, {.emulate_amx = !native});
+    add_plans(batch, products[i], profile, threads, "past the first cache", "past", 4, {.emulate_amx = !native});
+    for (const char* chunks : {" k:", " c:"})
+      add_plans(batch, products[i], profile, threads, chunks, "in chunks", 4, {.emulate_amx = !native});
+  }
+  CHECK(batch.mentioning("_run(") >= 4 * products.size());
+  CHECK(batch.mentioning("tile_stream_load(") >= products.size());
+  CHECK(batch.mentioning("const sums = t->acc_partial") + batch.mentioning("const sums = t->out_partial") >= 3);
+  check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
 TEST_CASE("rows from parts of a tensor by turns") {
   for (const char* name : {"haswell_avx2", "zen4"}) {
     const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));

@@ -30,7 +30,7 @@ INLINE void tile_release() { __asm__ volatile("tilerelease" : : : "memory"); }
 #define tile_load(t, base, stride) \
   __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(t), "r"((const void*)(base)), "r"((int64_t)(stride)) : "memory")
 //@ tile_stream_load ! amx-tile
-/// As `tile_load`, of data that is not read again soon.
+/// As `tile_load`, of data that the first-level cache should not keep in place of others.
 #define tile_stream_load(t, base, stride) \
   __asm__ volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" : : "i"(t), "r"((const void*)(base)), "r"((int64_t)(stride)) : "memory")
 //@ tile_store ! amx-tile
