@@ -66,10 +66,15 @@ class Tile {
   Body results();
 
  private:
+  struct Asked {
+    const Operand* operand = nullptr;
+    std::set<int64_t> from;  ///< elements
+  };
   struct Scope {
     Body body;
     std::map<std::string, Value> values;
     std::map<std::string, int> pointers;
+    std::map<std::pair<int, std::vector<std::pair<int, int64_t>>>, Asked> asked;  ///< by pointer and terms of the offset
     int var = -1;
     bool conditional = false;  ///< a branch: what it loads may not be there otherwise
   };
@@ -171,6 +176,9 @@ class Tile {
   /// `pure`; of the elements of a row that passes by, the first that a body of the loop broadcasts asks for their line.
   Value broadcast(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args);
   void fetch_ahead(const Operand& o, const Address& where);
+  /// The later step's line that corresponds to this one (Operand::next_step) is asked for at the beginning of the loop's body.
+  void ask_for_later(const Operand& o, const Address& where);
+  Body asked();
   /// The vector is the first of its line that a tile reads, if the tile begins a line.
   bool begins_line(const Operand& o, const Address& where) const;
   /// Does no place of the tile before this one, or of the tile before it along o.slides, read the same line? True where it is not known.

@@ -1,5 +1,6 @@
 // Operands of a tile: addresses, contiguous and strided vectors, broadcasts, guarded and transposed loads.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -155,6 +156,7 @@ Value Tile::broadcast(const Operand& o, const std::string& primitive, bool integ
   const Address where = std::get<Address>(args.front());
   const Value v = pure(primitive, integer, std::move(args), c_.program[o.access.tensor].name);
   const bool fresh = scope().values.size() > before;
+  if (fresh) ask_for_later(o, where);
   if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
   if (o.slides >= 0 && fresh && first_read(o) && first_of_row(o))  // every other element of two vectors
     for (const int64_t vector : {int64_t{0}, int64_t(W_)}) fetch_ahead(o, {where.pointer, where.offset + Int(vector)});
@@ -169,6 +171,7 @@ Value Tile::shared_load(const Operand& o, const std::string& primitive, bool int
   const Value v = pure(primitive, integer, std::move(args), hint);
   if (scope().values.size() == before) return v;  // loaded before, or further out
   const bool few = c_.plan.window || (c_.contraction && uses(o.access) > 1 && uses(o.access) <= kFew);
+  ask_for_later(o, where);
   if (!finishing_ && few) std::get<Op>(scope().body.back().node).keep = true;
   if (o.ahead > 0 && first_read(o) && begins_line(o, where)) fetch_ahead(o, where);
   if (o.in_order) effect("reload", {});
@@ -211,6 +214,32 @@ bool Tile::begins_line(const Operand& o, const Address& where) const {
       from += t.coef * (is_output(t.axis) ? point_->offset[size_t(t.axis)] : reduced_[size_t(t.axis)].constant);
   }
   return floor_mod(from * element, kLine) < vector;
+}
+
+void Tile::ask_for_later(const Operand& o, const Address& where) {
+  if (o.next_step == 0 || finishing_ || pointer_depth(where.pointer) + 1 >= scopes_.size()) return;
+  Asked& a = scope().asked[{where.pointer, where.offset.terms}];
+  a.operand = &o, a.from.insert(where.offset.constant);
+}
+
+Body Tile::asked() {
+  Body body;
+  for (const auto& [at, asked] : scope().asked) {
+    const int64_t line = 64 / size_of(c_.program[asked.operand->access.tensor].dtype);
+    const auto ask = [&](int64_t constant) {
+      Int offset(constant + asked.operand->next_step);
+      offset.terms = at.second;
+      body.push_back({Op{"prefetch_l1", -1, false, {Address{at.first, offset}}}});
+    };
+    int64_t last = 0;
+    for (auto x = asked.from.begin(); x != asked.from.end(); ++x) {
+      const auto next = std::next(x);
+      const bool ends = next == asked.from.end() || *next >= *x + line;  // a row, which may end in a line of its own
+      if (x != asked.from.begin() && *x < last + line && !(ends && *x > last + line / 2)) continue;
+      ask(last = *x);
+    }
+  }
+  return body;
 }
 
 void Tile::fetch_ahead(const Operand& o, const Address& where) {

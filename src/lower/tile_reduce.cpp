@@ -1,6 +1,7 @@
 // The reduction of a tile: accumulators, loops, multiply-adds, and what follows across copies and lanes.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -81,7 +82,9 @@ void Tile::reduce(size_t level) {
     knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
     if (c_.plan.form == AtomForm::matrix) store_now_and_then();
     products_ = before + products_ * extent / step;
-    *body = ordered(std::move(scopes_.back().body));
+    *body = asked();
+    Body steps = ordered(std::move(scopes_.back().body));
+    std::move(steps.begin(), steps.end(), std::back_inserter(*body));
     scopes_.pop_back();
     if (level + 1 == c_.plan.reduce_order.size()) hold_sums(*body);
     put({For{v, begin, end, stride, std::move(body)}});

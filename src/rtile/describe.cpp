@@ -36,7 +36,7 @@ const char* name(Placement p) {
 
 std::string brought(const Operand& o) {
   return (o.streams > 1 ? ", " + std::to_string(o.streams) + " streams" : "") + (o.ahead > 0 ? ", fetched ahead" : "") +
-         (o.past_first ? ", past the first cache" : "");
+         (o.next_step > 0 ? ", later steps asked for" : "") + (o.past_first ? ", past the first cache" : "");
 }
 
 json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, const Nest& n, const NestPlan& p) {
@@ -209,7 +209,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
       if (p.peeled) o << ", from line to line of each row";
       if (p.combining) o << " in pieces of " << p.buffered_columns() << " of " << p.buffered_rows() << " rows";
       for (const Operand& x : p.operands)
-        if (x.placement != Placement::direct || x.transposed || x.ahead > 0 || x.past_first)
+        if (x.placement != Placement::direct || x.transposed || x.ahead > 0 || x.next_step > 0 || x.past_first)
           o << "; " << program[x.access.tensor].name << ' '
             << (x.neighbours > 0 ? "de-interleaved"
                 : x.transposed   ? "transposed in registers"

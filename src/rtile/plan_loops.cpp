@@ -183,6 +183,7 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
         if (asked) x.ahead = round_up(bytes / streams, memory.line_bytes) / o.element_bytes;
       });
     }
+    p.operands.change(i, [&](Operand& x) { x.next_step = jumps_ahead(p, i); });
     if (const int axis = beyond_caches ? sliding_axis(p, i) : -1; axis >= 0) {
       const int64_t rows = std::abs(o.coef[size_t(axis)]) * p.tile[size_t(axis)].size();
       p.operands.change(i, [&](Operand& x) { x.ahead = rows * ceil_div(bytes, rows * o.element_bytes), x.slides = axis; });
@@ -195,6 +196,38 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     }
   }
   return p;
+}
+
+int64_t Planner::jumps_ahead(const NestPlan& p, size_t operand) const {
+  constexpr double kProducts = 16;  // vectors of them beside each line that is asked for
+  const auto& o = facts_.operands[operand];
+  const int64_t line = c_.profile.levels[0].line_bytes;
+  const int home = c_.home[size_t(o.tensor)];
+  if (gpu() || fused() || !contraction_ || p.tiled() || p.operands[operand].placement != Placement::direct || !o.affine || !o.inner ||
+      home < 2)
+    return 0;
+  const auto unrolled = [&](int a) {
+    return reduced(a) ? std::min(extent(a), p.tile[size_t(a)].hi * p.tile[size_t(a)].unit) : p.tile[size_t(a)].size();
+  };
+  int walked = -1;
+  double rows = 1, products = 1;
+  int64_t piece = o.element_bytes;  // of a row
+  for (int a = 0; a < n_; ++a) {
+    const int64_t step = std::abs(o.coef[size_t(a)]) * o.element_bytes;
+    products *= double(reduced(a) || a == p.vec ? p.tile[size_t(a)].hi : unrolled(a));
+    if (step >= line)
+      rows *= double(unrolled(a));
+    else
+      piece += step * (unrolled(a) - 1);
+  }
+  for (int a : p.reduce_order)
+    if (o.coef[size_t(a)] != 0 && unrolled(a) < extent(a)) walked = a;
+  if (walked < 0) return 0;
+  const int64_t step = std::abs(o.coef[size_t(walked)]) * unrolled(walked);
+  const double lines = rows * (double(piece) / double(line) + 0.5), trips = double(ceil_div(extent(walked), unrolled(walked)));
+  if (step * o.element_bytes <= std::max(kGapBytes, piece) || rows * trips <= kRowsFollowed || products < kProducts * lines) return 0;
+  const double steps = std::ceil(c_.profile.levels[size_t(home)].latency_ns / (products / p.atom->per_ns)) + 1;
+  return step * int64_t(std::min(steps, trips));
 }
 
 void Planner::fetch_rows_ahead(NestPlan& p) const {

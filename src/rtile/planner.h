@@ -159,6 +159,7 @@ class Planner {
   /// The output axis along which an operand's rows, walked along the reduction, follow one another, if it comes from beyond the second
   /// cache, each once, and bringing it is a good part of the time: products fill the window in which a core looks ahead. −1: it does not.
   int passes_by(const NestPlan& p, size_t operand) const;
+  int64_t jumps_ahead(const NestPlan& p, size_t operand) const;  ///< Operand::next_step
   /// Matrix form: the factor that comes anew for each tile of the innermost loop, the other being the same for all of them; −1: none does.
   int passing_factor(const NestPlan& p) const;
   /// Where what is asked for comes into the first cache, too: the next rows' lines and those in use are more than their set has ways for

@@ -99,8 +99,11 @@ struct Operand {
   int64_t ahead = 0;
   int64_t streams = 1;     ///< packed: so many panels of each tile, along the vector axis, each a row of its own through all tiles
   bool passes_by = false;  ///< ... whose rows a product takes from beyond the second cache, each once
-  bool in_order = false;   ///< the first of a fused group to read rows from memory: its loads stay in the order of the program
-  int slides = -1;         ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
+  /// > 0: each step of the reduction is on other lines of it, of more rows than prefetchers follow: with each line that a step reads, it
+  /// asks for the one so many elements further on, a later step's.
+  int64_t next_step = 0;
+  bool in_order = false;  ///< the first of a fused group to read rows from memory: its loads stay in the order of the program
+  int slides = -1;        ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
 
 /// The most places side by side for which vectors are taken apart, rather than transposed.

@@ -8,11 +8,9 @@ namespace rgen::rtile {
 
 namespace {
 
-constexpr int64_t kGapBytes = 2048;  ///< of the steps that prefetchers follow (Intel 2023, Optimization Reference Manual, §E.2.5)
-
-/// Prefetchers follow so many rows that are walked by turns, and hold so much ahead of them, all together: what a turn takes beyond it is a
-/// stretch again. Column sums of 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes, measured on Zen 4.
-constexpr double kFollowed = 16, kAheadBytes = 4096;
+/// What prefetchers hold ahead of rows that are walked by turns, all together: what a turn takes beyond it is a stretch again. Column sums
+/// of 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes, measured on Zen 4.
+constexpr double kAheadBytes = 4096;
 /// Walks that skip lines, be it one in two, get from memory what misses bring that are under way at once: 8 to 10 GB/s of 31, for pieces
 /// of 64 to 2048 bytes and gaps as long or longer, on Zen 4. From the last cache they get all.
 constexpr double kSkipping = 2;
@@ -64,7 +62,7 @@ Stretch Walks::stretch(size_t i) const {
   for (size_t a = 0; a < n_; ++a)
     if (!follows(double(std::abs(o.coef[a])))) rows *= double(covered[a]);
   const double piece = touched * o.element_bytes, turn = std::max(64.0, piece);
-  if (rows > kFollowed) return {turn, slow_share(turn), 1, false, piece};
+  if (rows > kRowsFollowed) return {turn, slow_share(turn), 1, false, piece};
   if (sums) extend(vec, within_tile(vec));
   int64_t closest = 0;  // elements from one that is touched to the next
   for (const int64_t c : o.coef)
@@ -254,7 +252,7 @@ double Walks::lines_alone(size_t i, bool tile_fits) const {
   constexpr double kOfLatency = 0.63, kWindow = 140, kInstructions = 1.65;  // instructions under way; for each product
   const auto& o = facts_.operands[i];
   const double line = double(c_.profile.levels[0].line_bytes);
-  if (!factor_in_place(i)) return 0;
+  if (!factor_in_place(i) || plan_.operands[i].next_step > 0) return 0;
   const auto step = [&](size_t a) { return double(std::abs(placed_coef(i)[a])) * o.element_bytes; };
   double products = counts_.points;  // of a body
   int walked = -1;

@@ -7,6 +7,10 @@
 
 namespace rgen::rtile {
 
+constexpr int64_t kGapBytes = 2048;  ///< of the steps that prefetchers follow (Intel 2023, Optimization Reference Manual, §E.2.5)
+/// Rows walked by turns that prefetchers follow. Column sums of 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes (Zen 4).
+constexpr double kRowsFollowed = 16;
+
 /// From the tile outwards through the loops.
 struct Stretch {
   static constexpr double kPanel = 65536;     ///< bytes that count as no jump at all

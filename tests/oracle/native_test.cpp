@@ -268,6 +268,19 @@ TEST_CASE("tiles one after the other: results beside products, a factor past the
   check(batch, {"g++", {"-O1"}, {}, 4});
 }
 
+TEST_CASE("steps of a reduction that jump from line to line: later ones' lines asked for") {
+  std::vector<test::ProgramPtr> programs;
+  for (const char* window :
+       {R"--("ci": 37, "r": 3, "s": 3, "stride": 1, "pad": 1)--", R"--("ci": 50, "r": 4, "s": 4, "stride": 2, "pad": 0)--",
+        R"--("ci": 70, "r": 1, "s": 1, "stride": 1, "pad": 0)--"})
+    for (const char* dtype : {"f32", "bf16"})
+      add_preset(programs, "conv2d", dtype, std::string(R"--("n": 1, "h": 29, "w": 43, "co": 40, "layout": "NCHW", )--") + window);
+  check_in_memory(programs, "later steps asked for", [&](const KernelBatch& batch) {
+    CHECK(batch.size() >= programs.size());
+    CHECK(batch.mentioning("prefetch_l1(") == batch.size());
+  });
+}
+
 TEST_CASE("rows from parts of a tensor by turns") {
   for (const char* name : {"haswell_avx2", "zen4"}) {
     const hw::Profile profile = test::with_tiny_caches(hw::load_profile(name));

@@ -289,6 +289,9 @@ TEST_CASE("products wait for what the last cache brings down the columns of an i
       for (const int a : order) plan.loops.push_back({a, 1});
       return rtile::workload(nest, facts, plan, context).levels[2].waits;
     };
+    REQUIRE(plan.operands[0].next_step > 0);  // which asks for them before
+    CHECK(waits({co, q, p}) == 0);
+    plan.operands.change(0, [](rtile::Operand& x) { x.next_step = 0; });
     CHECK(waits({co, q, p}) > 0);
     CHECK(waits({co, p, q}) == 0);
     return;
