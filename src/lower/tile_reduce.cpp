@@ -79,6 +79,7 @@ void Tile::reduce(size_t level) {
     scopes_.emplace_back();
     scopes_.back().var = v;
     const int64_t before = std::exchange(products_, 0);
+    to_write_out_ = 0;  // results wait no longer than until here
     knowing(within ? reads_inside(*within, Int::var(v)) : std::vector<Int>{}, [&] { at(Int::var(v), count); });
     if (c_.plan.form == AtomForm::matrix) store_now_and_then();
     products_ = before + products_ * extent / step;

@@ -253,11 +253,16 @@ TEST_CASE("tiles one after the other: results beside products, a factor past the
                             R"--("h": 50, "w": 21, "ci": 64, "co": 40, "r": 1, "s": 1, "stride": 1, "pad": 0)--",
                             R"--("h": 9, "w": 90, "ci": 160, "co": 33, "r": 1, "s": 3, "stride": 2, "pad": 0)--"})
     add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 1, "out": "bf16", )--") + image);
+  // taps left out in a loop inside of another one
+  programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(R"--({"name": "taps",
+    "inputs": {"X": {"shape": [19, 5, 67], "dtype": "bf16"}, "W": {"shape": [48, 67, 4, 4], "dtype": "bf16", "constant": true}},
+    "compute": ["C[o:48, q:3, p:6] = sum(r:4, s:4, c:67 | X[3*p + r, 2*q + s - 3, c ? 0] * W[o, c, r, s])"], "outputs": ["C"]})--")));
   const std::vector<Problem> products = test::make_problems(programs);
   KernelBatch batch;
   for (size_t i = 0; i < products.size(); ++i) {
     const int threads = 1 + int(i % 3);
     add_plans(batch, products[i], profile, threads, "tdp", "on tiles", 8, {.emulate_amx = !native});
+    add_plans(batch, products[i], amx_profile(), 1, "tdp", "on tiles", 2, {.emulate_amx = !native});
     add_plans(batch, products[i], profile, threads, "past the first cache", "past", 4, {.emulate_amx = !native});
     for (const char* chunks : {" k:", " c:"})
       add_plans(batch, products[i], profile, threads, chunks, "in chunks", 4, {.emulate_amx = !native});
