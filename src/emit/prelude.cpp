@@ -29,7 +29,7 @@ struct Prelude {
 
 /// First match wins: what a vector unit does best itself stands before what is written for all.
 std::vector<std::string_view> files_of(Simd simd, bool emulate_amx) {
-  if (simd == Simd::cuda) return {"cuda", "cuda_staging", "cuda_pipeline"};
+  if (simd == Simd::cuda) return {"cuda", "cuda_memory", "cuda_arithmetic", "cuda_staging", "cuda_pipeline"};
   std::vector<std::string_view> files = {"common", name_of(simd)};
   if (simd == Simd::avx512) files.push_back(emulate_amx ? "amx_emulation" : "amx");
   if (simd == Simd::avx512 || simd == Simd::avx512vl) files.push_back("avx512_any");

@@ -94,6 +94,13 @@ Int Builder::start(Body& body, const rtile::Blocking& t, const Int& block, int64
   return at - Int::var(over, t.unit);
 }
 
+int Builder::local(Body& body, const std::string& name, DType dtype, int64_t elements) {
+  program.buffers.push_back({name, dtype, elements, Buffer::Kind::local, -1, 0, 0, false});
+  const int p = pointer(int(program.buffers.size()) - 1, name);
+  body.push_back({LetPtr{p, Int(0)}});
+  return p;
+}
+
 int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
   constexpr int64_t kPage = 4096;
   int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0), at = program.workspace_bytes;

@@ -60,6 +60,8 @@ class Builder {
   Int place_in_lanes(Body& body, const Int& x, int64_t apart);
   /// Of `count` items dealt out in nearly equal runs to `tasks`: where the task's run begins and ends.
   std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
+  /// A pointer to a buffer on the stack of the procedure with this body.
+  int local(Body& body, const std::string& name, DType dtype, int64_t elements);
   /// A buffer behind what the workspace has so far: one, or one for each of several tasks.
   int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks = 1, bool byte_wide = false);
 
@@ -110,6 +112,9 @@ struct NestContext {
     std::vector<int64_t> block = {};  ///< elements from block to block, per axis
   };
   Waiting waiting = {};
+  const ir::Tensor& tensor_of(int operand) const { return program[plan.operands[size_t(operand)].access.tensor]; }
+  /// Matrix form: elements of a whole register tile's sums.
+  int64_t sums_of_tile() const { return int64_t(plan.row_tiles(nest).size()) * plan.tile[size_t(plan.vec)].hi * kSumsOfTile; }
 };
 
 /// Variables through which a tile procedure learns where it is; −1 where the value is constant.

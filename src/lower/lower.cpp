@@ -151,7 +151,7 @@ class ProgramLowering {
     NestContext c{b_, program_, nest, plan, location_, {}, std::vector<int>(nest.axes.size(), -1), {}, prefix};
     c.contraction = rtile::contraction(nest);
     if (plan.form == rtile::AtomForm::matrix && plan.chunked()) {
-      c.waiting = waiting_tiles(nest, plan, tasks);
+      c.waiting = waiting_tiles(c, tasks);
       return c;
     }
     for (const rtile::Statement& s : nest.inner) {
@@ -162,15 +162,15 @@ class ProgramLowering {
     return c;
   }
 
-  NestContext::Waiting waiting_tiles(const Nest& nest, const NestPlan& plan, int64_t tasks) {
-    int64_t elements = int64_t(plan.row_tiles(nest).size()) * plan.tile[size_t(plan.vec)].hi * kSumsOfTile;
-    NestContext::Waiting w{-1, std::vector<int64_t>(nest.axes.size(), 0)};
-    for (size_t i = plan.loops.size(); i-- > 0 && !nest.axes[size_t(plan.loops[i].axis)].reduced;) {
-      const size_t a = size_t(plan.loops[i].axis);
+  NestContext::Waiting waiting_tiles(const NestContext& c, int64_t tasks) {
+    int64_t elements = c.sums_of_tile();
+    NestContext::Waiting w{-1, std::vector<int64_t>(c.nest.axes.size(), 0)};
+    for (size_t i = c.plan.loops.size(); i-- > 0 && !c.nest.axes[size_t(c.plan.loops[i].axis)].reduced;) {
+      const size_t a = size_t(c.plan.loops[i].axis);
       if (w.block[a] != 0) continue;
-      w.block[a] = elements, elements *= plan.tile[a].blocks;
+      w.block[a] = elements, elements *= c.plan.tile[a].blocks;
     }
-    const rtile::Statement& sum = nest.inner[0];
+    const rtile::Statement& sum = c.nest.inner[0];
     w.buffer = b_.workspace(program_[sum.tensor].name + "_partial", accumulation(program_[sum.tensor].dtype), elements, tasks);
     return w;
   }

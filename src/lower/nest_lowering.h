@@ -81,7 +81,9 @@ class NestLowering {
 
   // ---- which copy of the tile (nest_variants.cpp) ----
   void choose();
-  void choose_size(int a, TileVariant v);
+  void choose_size(int a, const TileVariant& v);
+  /// The variant with the run's size along the axis.
+  TileVariant sized(TileVariant v, int a, const rtile::NestPlan::Run& r) const;
   /// Blocks of NestPlan::run_axis that are alike are one call.
   void choose_run(int a, const TileVariant& v);
   /// What is lowered `inside` knows that the block is one of [from, to): a border tile then tests and masks only where it may leave a

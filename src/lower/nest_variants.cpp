@@ -18,67 +18,59 @@ void NestLowering::choose() {
   choose_size(0, v);
 }
 
-void NestLowering::choose_size(int a, TileVariant v) {
+void NestLowering::choose_size(int a, const TileVariant& v) {
   if (a == n_) return choose_guard(v);
   if (!is_output(a)) return choose_size(a + 1, v);
   if (a == c_.plan.run_axis()) return choose_run(a, v);
-  const size_t x = size_t(a);
-  const Blocking& t = tile(a);
-  const auto with = [&](int64_t units, bool last) {
-    TileVariant w = v;
-    w.size[x] = units;
-    if (a == c_.plan.vec && last) w.tail = int(t.tail());
-    choose_size(a + 1, w);
-  };
-  const bool tail = a == c_.plan.vec && t.tail() != t.unit;
-  const int64_t last_size = t.ragged() ? t.hi - 1 : t.hi, whole = t.blocks - int(tail);
-  if (t.blocks == 1) return with(t.hi, true);
-  const Int block = Int::var(params_.block[x]);
+  const std::vector<NestPlan::Run> runs = c_.plan.runs(a);
+  const auto one = [&](const NestPlan::Run& r) { among(a, r.from, r.to, [&] { choose_size(a + 1, sized(v, a, r)); }); };
+  if (runs.size() == 1) return one(runs.front());
+  const Int block = Int::var(params_.block[size_t(a)]);
+  const NestPlan::Run& last = runs.back();
+  const size_t whole = runs.size() - size_t(last.partly);
   const auto by_size = [&] {
-    if (t.n_hi >= whole) return among(a, 0, whole, [&] { with(t.hi, false); });
+    if (whole == 1) return one(runs[0]);
     branch(
-        {Int(t.n_hi - 1) - block}, [&] { among(a, 0, t.n_hi, [&] { with(t.hi, false); }); },
-        [&] { among(a, t.n_hi, whole, [&] { with(t.hi - 1, false); }); });
+        {Int(runs[0].to - 1) - block}, [&] { one(runs[0]); }, [&] { one(runs[1]); });
   };
-  if (!tail) return by_size();
+  if (!last.partly) return by_size();
   branch(
-      {block - Int(t.blocks - 1)}, [&] { among(a, whole, t.blocks, [&] { with(last_size, true); }); }, by_size);
+      {block - Int(last.from)}, [&] { one(last); }, by_size);
+}
+
+TileVariant NestLowering::sized(TileVariant v, int a, const NestPlan::Run& r) const {
+  v.size[size_t(a)] = r.units;
+  if (r.partly) v.tail = int(tile(a).tail());
+  return v;
 }
 
 void NestLowering::choose_run(int a, const TileVariant& v) {
   const size_t x = size_t(a);
   const Blocking& t = tile(a);
-  const auto variable = [&](const std::string& what, LetInt::Op op, const Int& p, const Int& q, int64_t most) {
-    const int i = b_.variable(name(a) + what, 0, most);
-    put({LetInt{op, i, p, q}});
-    return i;
-  };
+  const auto [first_begin, last_begin] = b_.range(begin_[x]);
+  const auto [first_end, last_end] = b_.range(end_[x]);
   for (const NestPlan::Run& r : c_.plan.runs(a)) {
-    if (b_.range(begin_[x]).first >= r.to || b_.range(end_[x]).second <= r.from) continue;
-    TileVariant w = v;
-    w.size[x] = r.units;
-    if (r.partly) w.tail = int(t.tail());
-    const bool begins = b_.range(begin_[x]).second <= r.from, ends = b_.range(end_[x]).first >= r.to;
-    const int from = begins ? variable("_from", LetInt::Op::value, Int(r.from), Int(0), t.blocks)
-                            : variable("_from", LetInt::Op::max, begin_[x], Int(r.from), t.blocks);
-    const int to = ends ? variable("_to", LetInt::Op::value, Int(r.to), Int(0), t.blocks)
-                        : variable("_to", LetInt::Op::min, end_[x], Int(r.to), t.blocks);
+    if (first_begin >= r.to || last_end <= r.from) continue;
+    TileVariant w = sized(v, a, r);
+    const Int from = last_begin <= r.from ? let(LetInt::Op::value, name(a) + "_from", Int(r.from), Int(0), t.blocks)
+                                          : let(LetInt::Op::max, name(a) + "_from", begin_[x], Int(r.from), t.blocks);
+    const Int to = first_end >= r.to ? let(LetInt::Op::value, name(a) + "_to", Int(r.to), Int(0), t.blocks)
+                                     : let(LetInt::Op::min, name(a) + "_to", end_[x], Int(r.to), t.blocks);
+    const auto variable = [](const Int& i) { return i.terms.front().first; };
     const auto run = [&] {
       if (r.length() > 1) {
         w.run = true;
-        params_.run_from = from, params_.run_to = to;
-        return choose_size(a + 1, w);
+        params_.run_from = variable(from), params_.run_to = variable(to);
+      } else {
+        params_.block[x] = variable(let(LetInt::Op::value, name(a) + "_block", Int(r.from), Int(0), r.from));
+        params_.start[x] = variable(let(LetInt::Op::value, name(a), Int(t.start(r.from)), Int(0), t.start(r.from)));
       }
-      params_.block[x] = variable("_block", LetInt::Op::value, Int(r.from), Int(0), r.from);
-      params_.start[x] = variable("", LetInt::Op::value, Int(t.start(r.from)), Int(0), t.start(r.from));
       choose_size(a + 1, w);
     };
-    const bool always =
-        b_.range(begin_[x]).second < r.to && b_.range(end_[x]).first > r.from && b_.range(begin_[x]).second < b_.range(end_[x]).first;
-    if (always)
+    if (last_begin < r.to && first_end > r.from && last_begin < first_end)
       run();
     else
-      branch({Int::var(to) - Int::var(from) - Int(1)}, run, [] {});
+      branch({to - from - Int(1)}, run, [] {});
     params_.start[x] = params_.block[x] = params_.run_from = params_.run_to = -1;
   }
 }

@@ -27,11 +27,7 @@ class MultistageLowering : StagedBlock {
     ring_ = shared("stages", DType::u8, 0, s_.stages * memory_.stage);
     const std::vector<Source> of_a = rows(), of_b = columns();
     multiply(of_a, of_b);
-    b_.program.buffers.push_back(
-        {"rows", integer() ? DType::s32 : DType::f32, column_tiles() * rtile::kFragmentTile, Buffer::Kind::local, -1, 0, 0, false});
-    const int sums = b_.pointer(int(b_.program.buffers.size()) - 1, "rows");
-    put({LetPtr{sums, Int(0)}});
-    epilogue(sums, column_tiles());
+    epilogue(b_.local(*bodies_.back(), "rows", integer() ? DType::s32 : DType::f32, column_tiles() * rtile::kFragmentTile), column_tiles());
     return b_.proc(std::move(p));
   }
 

@@ -281,6 +281,8 @@ class Tile {
 
   // ---- matrix tiles (tile_matrix.cpp) ----
   void multiply_tiles();
+  /// The sums leave the tile registers as soon as they are there, not row tile by row tile as results are due.
+  bool stored_together() const { return c_.plan.chunked() || params_.sums >= 0; }
   void store_tiles();
   int waiting_sums();         ///< the pointer to where this tile's wait
   int64_t to_write_out_ = 0;  ///< steps of k, of which the loops leave out the first
@@ -315,8 +317,7 @@ class Tile {
   /// The last step of k is shorter than a tile row: its rows of a are copied and padded, since what follows them is none of ours. They
   /// wait in partial_rows_ while the whole steps go on. Pre: reduced_ and active_ are that step's.
   void copy_partial_rows();
-  int64_t partial_tile() const;  ///< elements of a row tile there
-  DType type_of_a() const;
+  int64_t partial_tile() const;            ///< elements of a row tile there
   Int place_of_sum(const Point& p) const;  ///< in sums_
   /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the
   /// others go on meanwhile.
@@ -330,8 +331,6 @@ class Tile {
   void fragment_body();
   bool steps_over_k(int variable) const;
   void load_sums();
-
-  int scratch(const std::string& name, DType dtype, int64_t elements);
 
   // ---- row tiles, of both (tile_rows.cpp) ----
   void collect_row_tiles();

@@ -22,21 +22,12 @@ Stmt configure_tiles(const NestContext& c, const std::vector<int64_t>& rows, int
   const auto tile = [&](int64_t r, int64_t bytes) { o.args.push_back(Int(r)), o.args.push_back(Int(bytes)); };
   for (int64_t r : rows)
     for (int64_t j = 0; j < columns; ++j) tile(r, kRowBytes);
-  for (int64_t r : rows) tile(r, c.plan.k_step * size_of(c.program[c.plan.operands[size_t(c.plan.operand_a)].access.tensor].dtype));
+  for (int64_t r : rows) tile(r, c.plan.k_step * size_of(c.tensor_of(c.plan.operand_a).dtype));
   for (int64_t j = 0; j < rtile::registers_of_b(int64_t(rows.size()), columns); ++j) tile(c.plan.k_step / c.plan.k_group, kRowBytes);
   return {std::move(o)};
 }
 
-DType Tile::type_of_a() const { return c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor].dtype; }
-
-int64_t Tile::partial_tile() const { return c_.plan.atom->m * kRowBytes / size_of(type_of_a()); }
-
-int Tile::scratch(const std::string& name, DType dtype, int64_t elements) {
-  b_.program.buffers.push_back({name, dtype, elements, Buffer::Kind::local, -1, 0, 0, false});
-  const int p = b_.pointer(int(b_.program.buffers.size()) - 1, name);
-  scopes_[0].body.push_back({LetPtr{p, Int(0)}});
-  return p;
-}
+int64_t Tile::partial_tile() const { return c_.plan.atom->m * kRowBytes / size_of(c_.tensor_of(c_.plan.operand_a).dtype); }
 
 void Tile::multiply_tiles() {
   const Statement& s = c_.nest.inner[0];
@@ -47,9 +38,10 @@ void Tile::multiply_tiles() {
 
   sums_ = c_.plan.chunked()   ? waiting_sums()
           : params_.sums >= 0 ? params_.sums
-                              : scratch("sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kSumsOfTile);
+                              : b_.local(scopes_[0].body, "sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kSumsOfTile);
   const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
-  if (tail != 0) partial_rows_ = scratch("rows", type_of_a(), int64_t(tile_rows_.size()) * partial_tile());
+  if (tail != 0)
+    partial_rows_ = b_.local(scopes_[0].body, "rows", c_.tensor_of(c_.plan.operand_a).dtype, int64_t(tile_rows_.size()) * partial_tile());
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
     for (size_t i = 0; i < tile_rows_.size(); ++i)
@@ -65,7 +57,7 @@ void Tile::multiply_tiles() {
     zero();
   point_ = &points_.front();
   reduce(0);
-  if (c_.plan.chunked()) store_tiles();  // whether this is the last chunk or not
+  if (stored_together()) store_tiles();  // also if this is not the last chunk
 }
 
 int Tile::waiting_sums() {
@@ -120,7 +112,7 @@ Int Tile::place_of_sum(const Point& p) const {
 }
 
 int Tile::load_sum(const Point& p) {
-  if (starts_row_tile(p) && !c_.plan.chunked() && params_.sums < 0) {
+  if (starts_row_tile(p) && !stored_together()) {
     size_t tile = 0;
     while (tile_corner(tile).number != p.number) ++tile;
     store_row_tile(tile);
@@ -137,9 +129,8 @@ void Tile::store_now_and_then() {
 }
 
 void Tile::copy_partial_rows() {
-  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
   const Addressing& at = c_.addressing[size_t(c_.plan.operand_a)];
-  const ir::Tensor& tensor = c_.program[a.access.tensor];
+  const ir::Tensor& tensor = c_.tensor_of(c_.plan.operand_a);
   const int64_t stride = at.inside[size_t(c_.plan.m_axis)];
   for (size_t i = 0; i < tile_rows_.size(); ++i) {
     const Point corner = tile_corner(i);
@@ -191,7 +182,7 @@ void Tile::load_a(int64_t row_tile) {
   const Int at(register_of_a(row_tile));
   if (active_ != 0) return effect("tile_load", {at, Address{partial_rows_, Int(row_tile * partial_tile())}, Int(kRowBytes)});
   const Addressing& m = c_.addressing[size_t(c_.plan.operand_a)];
-  const ir::Tensor& tensor = c_.program[c_.plan.operands[size_t(c_.plan.operand_a)].access.tensor];
+  const ir::Tensor& tensor = c_.tensor_of(c_.plan.operand_a);
   const int64_t stride = m.inside[size_t(c_.plan.m_axis)];
   const Point corner = tile_corner(size_t(row_tile));
   point_ = &corner;
@@ -204,8 +195,7 @@ void Tile::load_a(int64_t row_tile) {
 void Tile::load_b(int64_t column) {
   const Addressing& m = c_.addressing[size_t(c_.plan.operand_b)];
   // k_group rows of k are interleaved, the lanes of all columns side by side
-  const int64_t bytes = size_of(c_.program[c_.plan.operands[size_t(c_.plan.operand_b)].access.tensor].dtype);
-  const int64_t stride = m.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * bytes;
+  const int64_t stride = m.value[size_t(c_.plan.k_axis)] * c_.plan.k_group * size_of(c_.tensor_of(c_.plan.operand_b).dtype);
   const Address at = address(m, "packed");
   effect(load_of(c_.plan.operand_b),
          {Int(register_of_b(column)), Address{at.pointer, at.offset + Int(column * W_ * m.inside[size_t(vec_)])}, Int(stride)});

@@ -23,16 +23,6 @@ int64_t products_of_step(const NestContext& c, const TileVariant& v) {
   return int64_t(c.plan.row_tiles(v.size, c.nest).size()) * v.size[size_t(c.plan.vec)];
 }
 
-/// A pointer to the buffer of a tile's sums.
-int sums_buffer(const NestContext& c, Body& body) {
-  const int64_t elements = int64_t(c.plan.row_tiles(c.nest).size()) * c.plan.tile[size_t(c.plan.vec)].hi * kSumsOfTile;
-  const DType type = accumulation(c.program[c.nest.inner[0].tensor].dtype);
-  c.builder.program.buffers.push_back({"sums", type, elements, Buffer::Kind::local, -1, 0, 0, false});
-  const int p = c.builder.pointer(int(c.builder.program.buffers.size()) - 1, "sums");
-  body.push_back({LetPtr{p, Int(0)}});
-  return p;
-}
-
 bool holds_products(const Stmt& s) {
   const For* f = std::get_if<For>(&s.node);
   return f && std::any_of(f->body->begin(), f->body->end(), [](const Stmt& x) { return multiplies(x) || holds_products(x); });
@@ -71,7 +61,6 @@ Body beside(Body products, Body results) {
 Body Tile::products(int64_t written_out) {
   to_write_out_ = written_out;
   multiply_tiles();
-  store_tiles();
   restore_shapes();
   return std::move(scopes_[0].body);
 }
@@ -91,7 +80,7 @@ Proc lower_run(NestContext& context, const TileParams& params, const TileVariant
   const rtile::Blocking& t = context.plan.tile[x];
   Proc p = tile_procedure(context, params, variant, name);
   TileParams common = params;
-  common.sums = sums_buffer(context, p.body);
+  common.sums = b.local(p.body, "sums", accumulation(context.program[context.nest.inner[0].tensor].dtype), context.sums_of_tile());
   const auto at = [&](Body& body, const Int& block) {
     TileParams place = common;
     place.run_from = place.run_to = -1;

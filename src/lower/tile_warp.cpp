@@ -23,7 +23,7 @@ void Tile::multiply_fragments() {
   point_ = &points_.front();
   reduce(0);
 
-  const int sums = scratch("rows", integer ? DType::s32 : DType::f32, columns * rtile::kFragmentTile);
+  const int sums = b_.local(scopes_[0].body, "rows", integer ? DType::s32 : DType::f32, columns * rtile::kFragmentTile);
   for (int64_t i = 0; i < row_tiles; ++i) {
     for (int64_t j = 0; j < columns; ++j) effect("fragment_store", {Int(i * columns + j), Address{sums, Int(j * rtile::kFragmentTile)}});
     const Point corner = tile_corner(size_t(i));

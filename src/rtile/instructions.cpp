@@ -271,9 +271,8 @@ class Instructions : Accesses {
   double hidden_results(double products) const {
     const int run = plan_.run_axis();
     if (run < 0) return 0;
-    int64_t followed = 0;
-    for (const NestPlan::Run& r : plan_.runs(run)) followed += r.length() - 1;
-    return double(followed) / double(plan_.tile[size_t(run)].blocks) * std::min(kResult * points_, kBeside * products);
+    const double last = double(plan_.runs(run).size()) / double(plan_.tile[size_t(run)].blocks);  // share of tiles that none follows
+    return (1 - last) * std::min(kResult * points_, kBeside * products);
   }
 
   static constexpr double kResult = 3, kBeside = 0.75;

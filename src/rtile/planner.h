@@ -123,7 +123,7 @@ class Planner {
   double limit() const { return 1 + 0.25 * c_.breadth; }
   /// What one step of the tile touches: it must fit the innermost cache.
   double step_bytes(const NestPlan& p) const;
-  /// Tile registers: accumulators, and one for every row and column of them.
+  /// Tile registers: accumulators, one for every row tile of a, and any for b.
   bool fits_tiles(const NestPlan& p) const;
   int64_t points(const NestPlan& p) const;
   /// Points of the register tile that one load of the operand serves.

@@ -78,11 +78,12 @@ int64_t NestPlan::steps_along(const Nest& nest, int axis) const {
   return axis == k_axis ? round_up(ceil_div(extent, k_step), k_multiple) : extent;
 }
 
-int NestPlan::run_axis() const {
-  if (form != AtomForm::matrix || chunked() || guarded || combining || peeled) return -1;
+int NestPlan::innermost_axis() const {
   const auto last = std::find_if(loops.rbegin(), loops.rend(), [&](const Loop& l) { return tile[size_t(l.axis)].blocks > 1; });
   return last == loops.rend() ? -1 : last->axis;
 }
+
+int NestPlan::run_axis() const { return form != AtomForm::matrix || chunked() || guarded || combining || peeled ? -1 : innermost_axis(); }
 
 std::vector<NestPlan::Run> NestPlan::runs(int axis) const {
   const Blocking& t = tile[size_t(axis)];

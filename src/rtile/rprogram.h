@@ -256,6 +256,8 @@ struct NestPlan {
   std::vector<int64_t> row_tiles(const Nest& nest) const;
   /// Matrix form: wherever a tile lies but at the beginning of its axis, the row of a before its first can be loaded.
   bool has_row_before() const { return operands[size_t(operand_a)].placement == Placement::direct && !taps && !guarded; }
+  /// The axis of the innermost loop that has more than one block of it; −1: none has.
+  int innermost_axis() const;
   /// Matrix form: the axis along which the results of a tile leave beside the next tile's products; −1: none.
   int run_axis() const;
   /// Blocks [from, to) of an output axis that are alike: so many units each, the last of them partly filled or not.
