@@ -29,8 +29,8 @@ def _check(result, call):
         raise RuntimeError(f"{call}: {(text.value or b'?').decode()} ({result})")
 
 
-_MAP_TYPES = {"u8": 0, "s8": 0, "f16": 6, "bf16": 9, "f32": 7, "s32": 3}
-_ELEMENT_BYTES = {"u8": 1, "s8": 1, "f16": 2, "bf16": 2, "f32": 4, "s32": 4}
+_MAP_TYPES = {"u8": 0, "s8": 0, "f16": 6, "bf16": 9, "f32": 7, "tf32": 11, "s32": 3}
+_ELEMENT_BYTES = {"u8": 1, "s8": 1, "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "s32": 4}
 _SWIZZLE_128, _L2_256 = 3, 3
 
 

@@ -67,7 +67,7 @@ std::vector<size_t> draw(size_t space, const Options& o) {
 /// Where the plan differs from others, in a line.
 std::string summary(const driver::Planned& p) {
   const std::string& text = p.candidate.explanation;
-  const size_t at = text.find("register tile");
+  const size_t at = std::min(text.find("register tile"), text.find("block tile"));
   std::string line = at == std::string::npos ? text : text.substr(at);
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;

@@ -277,10 +277,13 @@ void Printer::declare_array(int r) {
 
 std::string Printer::condition(const std::vector<Int>& all) {
   std::string s;
-  for (const Int& i : all) {
-    // c − x >= 0 reads better as x <= c
+  for (size_t n = 0; n < all.size(); ++n) {
+    const Int& i = all[n];
+    // x − c >= 0 and c − x >= 0 read better as x == c, c − x >= 0 reads better as x <= c
     std::string one;
-    if (i.terms.size() == 1 && i.terms[0].second == -1)
+    if (n + 1 < all.size() && all[n + 1] == Int(0) - i && i.terms.size() == 1 && i.terms[0].second == 1)
+      one = var(i.terms[0].first) + " == " + std::to_string(-i.constant), ++n;
+    else if (i.terms.size() == 1 && i.terms[0].second == -1)
       one = var(i.terms[0].first) + " <= " + std::to_string(i.constant);
     else if (i.terms.size() == 1 && i.terms[0].second == 1)
       one = var(i.terms[0].first) + " >= " + std::to_string(-i.constant);

@@ -198,7 +198,7 @@ class ProgramLowering {
     place_operands(c);
     if (const rtile::Staging* staging = plan.staging.get())
       result_.regions.push_back({lower_staged(c), staging->producers() > 0 ? staging->grid : plan.tasks(), "", 1, plan.estimate.resident,
-                                 staging->threads(), staging->cluster});
+                                 staging->threads(), staging->together()});
     else
       result_.regions.push_back({lower_nest(c), plan.tasks(), "", plan.block_tasks});
   }

@@ -16,7 +16,7 @@ namespace {
 class SpecialisedLowering : StagedBlock {
  public:
   explicit SpecialisedLowering(NestContext& c)
-      : StagedBlock(c), rounds_(c.plan.k_steps(c.nest) / s_.depth), bytes_b_(s_.depth * block_columns_ * kRowBytes) {}
+      : StagedBlock(c), rounds_(c.plan.k_steps(c.nest) / s_.depth / s_.parts), bytes_b_(s_.depth * block_columns_ * kRowBytes) {}
 
   int run() {
     Proc p;
@@ -31,27 +31,30 @@ class SpecialisedLowering : StagedBlock {
     ring_ = shared("stages", DType::u8, 0, s_.stages * memory_.stage);
     barriers_ = shared("barriers", DType::u8, memory_.barriers, (2 * s_.stages + s_.turns) * kBarrier);
     make_barriers();
-    turns_ = quotient("turns", Int(c_.plan.tasks() - 1 + s_.grid) - block_, s_.grid);
+    if (s_.parts > 1)
+      part_ = remainder("part", block_, s_.parts), first_step_ = part_ * (rounds_ * s_.depth), turns_ = Int(1);
+    else
+      turns_ = quotient("turns", Int(c_.plan.tasks() - 1 + s_.grid) - block_, s_.grid);
     // roles in which lanes might differ, for all that the compiler knows, would serialise the products
     const int warp = b_.variable("warp", 0, s_.warps() + s_.producers() - 1);
     put({LetInt{LetInt::Op::uniform, warp, quotient("own_warp", thread_, 32), Int(0)}});
     choose(
         {Int(s_.warps() - 1) - Int::var(warp)}, [&] { consume(Int::var(warp)); }, [&] { produce(); });
-    if (s_.cluster > 1) effect("cluster_sync");  // a block's memory lives as long as its neighbour may write there
+    if (s_.together() > 1) effect("cluster_sync");  // a block's memory lives as long as its neighbour may use it
     return b_.proc(std::move(p));
   }
 
  private:
   static constexpr int64_t kBarrier = rtile::BlockMemory::kBarrier;
-  const int64_t rounds_;   ///< of a task, a stage each
+  const int64_t rounds_;   ///< of a task, or this block's part of it, a stage each
   const int64_t bytes_b_;  ///< of b in a stage
-  Int block_, thread_, turns_;
+  Int block_, thread_, turns_, part_;
   int barriers_ = -1;
 
   Address full(const Int& stage) const { return {barriers_, stage * (2 * kBarrier)}; }
   Address empty(const Int& stage) const { return {barriers_, stage * (2 * kBarrier) + Int(kBarrier)}; }
 
-  /// The group's own: the other's products are done.
+  /// The group's own: the other's products are done. Where blocks share a task: all of this one's are.
   Address turn(const Int& group) const { return {barriers_, group * kBarrier + Int(2 * s_.stages * kBarrier)}; }
 
   void make_barriers() {
@@ -61,7 +64,8 @@ class SpecialisedLowering : StagedBlock {
         effect("barrier_init", {full(Int::var(stage)), Int(s_.tensor_copies ? 1 : copiers_ + (packed() ? 1 : 0))});
         effect("barrier_init", {empty(Int::var(stage)), Int(s_.task_warps() * s_.cluster)});
       });
-      for (int g = 0; g < s_.turns && s_.turns > 1; ++g) effect("barrier_init", {turn(Int(g)), Int(s_.task_warps())});
+      for (int g = 0; g < s_.turns && (s_.turns > 1 || s_.parts > 1); ++g)
+        effect("barrier_init", {turn(Int(g)), Int(s_.task_warps())});
       effect("barriers_ready");
     });
     effect(s_.cluster > 1 ? "cluster_sync" : "block_sync");
@@ -71,7 +75,7 @@ class SpecialisedLowering : StagedBlock {
   template <class F>
   void walk(F&& task_of_turn, const Int& first = Int(0), int64_t apart = 1) {
     const auto at = [&](const Int& turn, const Int& own) {
-      place(within("task", block_ + turn * s_.grid, c_.plan.tasks()));
+      place(s_.parts > 1 ? quotient("task", block_, s_.parts) : within("task", block_ + turn * s_.grid, c_.plan.tasks()));
       task_of_turn(turn * rounds_, own);
     };
     if (apart == 1 && turns_.is_const() && turns_.constant == 1) return at(Int(0), Int(0));
@@ -100,9 +104,34 @@ class SpecialisedLowering : StagedBlock {
     place_warp(remainder("of_group", consumer, s_.task_warps()));
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(0), Int(integer())});
     const Int own_group = quotient("group", consumer, s_.task_warps());
-    walk([&](const Int& before, const Int& own) { multiply_task(before, own_group, own), settle(), epilogue(sums, 1); }, own_group,
-         s_.turns);
+    const auto task = [&](const Int& before, const Int& own) {
+      multiply_task(before, own_group, own), settle();
+      s_.parts > 1 ? finish_share(consumer, sums) : epilogue(sums, 1);
+    };
+    walk(task, own_group, s_.turns);
   }
+
+  /// A cluster's blocks have multiplied a part of k each. A warp's sums take the place of the stages, from where the block that finishes
+  /// them takes them.
+  void finish_share(const Int& consumer, int sums) {
+    const int64_t tiles = row_tiles() * column_tiles(), finishing = std::min<int64_t>(tiles, s_.parts);
+    constexpr int64_t kTile = 16 * 32;  // sums
+    const int given = shared("given", integer() ? DType::s32 : DType::f32, 0, s_.warps() * tiles * kTile * 4, consumer * (tiles * kTile));
+    effect("barrier_release", {Int(1), turn(Int(0))});
+    effect("barrier_wait", {turn(Int(0)), Int(0)});  // no product needs the stages any more
+    for (int64_t t = 0; t < tiles; ++t) effect("fragment_give", {Int(t), Address{given, Int(t * kTile)}});
+    effect("cluster_sync");
+    for (int64_t p = 0; p < finishing; ++p) {
+      const int64_t first = p * tiles / finishing, end = (p + 1) * tiles / finishing;
+      when(equal(part_, p), [&] {
+        for (int64_t t = first; t < end; ++t)
+          for (int64_t q = 1; q < s_.parts; ++q)
+            effect("fragment_take", {Int(t), Address{given, Int(t * kTile)}, Int((p + q) % s_.parts)});
+        epilogue(sums, 1, first, end);
+      });
+    }
+  }
+
 
   /// The rounds of a task. Where groups take turns this is the `own`-th of the group: a stage's barrier tells this filling from the next,
   /// but not from the one after that, so that nobody may wait there before the other's rounds are through.
@@ -156,7 +185,14 @@ class SpecialisedLowering : StagedBlock {
 
   void produce() {
     share_registers("registers_lower", 56);
-    if (s_.tensor_copies) return when({Int(32 * s_.warps()) - thread_}, [&] { produce_boxes(); });
+    if (s_.tensor_copies)
+      when({Int(32 * s_.warps()) - thread_}, [&] { produce_boxes(); });
+    else
+      produce_copies();
+    if (s_.parts > 1) effect("cluster_sync");  // the sums are there
+  }
+
+  void produce_copies() {
     place_copier(within("copier", thread_ - Int(32 * s_.warps()), copiers_));
     const int64_t lag = s_.lag();
     walk([&](const Int& before, const Int&) {
@@ -166,7 +202,7 @@ class SpecialisedLowering : StagedBlock {
       loop(round, rounds_, [&] {
         const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
         effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
-        if (packed()) when({Int(0) - copier_}, [&] { fetch_panel(packed_panel, Int::var(round, s_.depth), fill); });
+        if (packed()) when({Int(0) - copier_}, [&] { fetch_panel(packed_panel, first_step_ + Int::var(round, s_.depth), fill); });
         copy_stage(of_a, of_b, round, fill);
         effect("cp_commit");
         when({number - Int(lag)}, [&] {
@@ -189,9 +225,9 @@ class SpecialisedLowering : StagedBlock {
       const int round = b_.variable("round", 0, rounds_ - 1);
       loop(round, rounds_, [&] {
         const Int number = value("number", before + Int::var(round)), fill = remainder("fill", number, s_.stages);
-        const Int step = Int::var(round, s_.depth);
+        const Int step = first_step_ + Int::var(round, s_.depth);
         effect("barrier_wait", {empty(fill), remainder("phase", quotient("times", number, s_.stages) + Int(1), 2)});
-        effect("barrier_expect", {full(fill), Int(part_b_ + bytes_b_)});
+        effect("barrier_expect", {full(fill), Int(of_a.bytes(s_.depth) + (of_b ? of_b->bytes(s_.depth) : bytes_b_))});
         copy_box(of_a, step, fill * memory_.stage, full(fill));
         if (of_b)
           copy_box(*of_b, step, fill * memory_.stage + Int(part_b_), full(fill));

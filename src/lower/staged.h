@@ -44,6 +44,7 @@ class StagedBlock {
   std::vector<Int> start_;  ///< of the batch axes
   std::vector<Body*> bodies_;
   Int warp_, first_row_, first_column_, row_warp_, column_warp_, column_block_;
+  Int first_step_ = Int(0);   ///< of k, of this block's part of them
   Int copier_, row_, piece_;  ///< which of the copying threads this is; the row and the 16 bytes of it that it copies first
   int ring_ = -1;
 
@@ -88,8 +89,11 @@ class StagedBlock {
   }
   template <class F>
   void when(std::vector<Int> conditions, F&& inside) {
+    if (conditions.empty()) return inside();
     choose(std::move(conditions), inside, [] {});
   }
+  /// The conditions of x = value, as far as they are not known to hold.
+  std::vector<Int> equal(const Int& x, int64_t value) const;
   template <class F>
   void loop(int var, const Int& count, F&& inside, For::Unroll unroll = For::Unroll::as_compiled) {
     auto inner = std::make_shared<Body>();
@@ -111,7 +115,8 @@ class StagedBlock {
     const rtile::Operand* operand;
     std::vector<int> axes;
     Int first;  ///< of the rows
-    int64_t rows;
+    int64_t rows, pitch;  ///< that come; of which a step in the stage takes the place
+    int64_t bytes(int64_t steps) const { return steps * kRowBytes * rows; }
     std::optional<rtile::PixelBox> pixels = {};  ///< the copy unit walks them instead, from this one on: width, height, image
     std::vector<Int> pixel = {};
   };
@@ -119,12 +124,19 @@ class StagedBlock {
   /// ... of the steps of k from `step` on that a stage has: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
   void copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
+  /// One of so many parts of what is to be copied.
+  struct Share {
+    int64_t part, parts;
+  };
   /// Both factors' steps of a round into the stage `fill`.
-  void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill);
+  void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill,
+                  Share share = {0, 1});
   void zero_sums();
   void settle();
-  /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors.
-  void epilogue(int sums, int64_t together);
+  /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors; those of the tiles
+  /// [first, end) alone, row by row.
+  void epilogue(int sums, int64_t together, int64_t first, int64_t end);
+  void epilogue(int sums, int64_t together) { epilogue(sums, together, 0, row_tiles() * column_tiles()); }
 
  private:
   int64_t count(int a) const;

@@ -41,6 +41,14 @@ Int StagedBlock::within(const std::string& name, const Int& x, int64_t count) {
   return Int::var(v);
 }
 
+std::vector<Int> StagedBlock::equal(const Int& x, int64_t value) const {
+  std::vector<Int> conditions;
+  const auto [least, most] = b_.range(x);
+  if (least < value) conditions.push_back(x - Int(value));
+  if (most > value) conditions.push_back(Int(value) - x);
+  return conditions;
+}
+
 int StagedBlock::shared(const std::string& name, DType dtype, int64_t at, int64_t bytes, const Int& offset) {
   b_.program.buffers.push_back({name, dtype, bytes / size_of(dtype), Buffer::Kind::shared, -1, at, 0, true});
   const int p = b_.pointer(int(b_.program.buffers.size()) - 1, name);
@@ -57,6 +65,11 @@ void StagedBlock::place(Int task) {
   column_block_ = quotient("column_block", in_sweep, s_.raster);
   const Int row_block = sweep * s_.raster + remainder("row_block", in_sweep, s_.raster);
   first_row_ = row_block * block_rows_, first_column_ = column_block_ * block_columns_;
+  if (!s_.ends_inside()) return;
+  const int64_t last = s_.rows.extent - block_rows_;
+  const int first = b_.variable("first_row", 0, last);
+  put({LetInt{LetInt::Op::min, first, first_row_, Int(last)}});
+  first_row_ = Int::var(first);
 }
 
 void StagedBlock::place_warp(const Int& warp) {
@@ -266,15 +279,34 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
   }
 }
 
-void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill) {
+void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill, Share share) {
+  const auto copies = [](const std::vector<Source>& sources) {
+    int64_t n = 0;
+    for (const Source& s : sources) n += std::max<int64_t>(1, s.elements);
+    return n;
+  };
+  const int64_t all = s_.depth * (copies(of_a) + copies(of_b));
+  int64_t before = 0;
+  const auto own = [&](const std::vector<Source>& sources) {
+    std::vector<Source> some;
+    for (const Source& s : sources) {
+      if (before * share.parts / all == share.part) some.push_back(s);
+      before += std::max<int64_t>(1, s.elements);
+    }
+    return some;
+  };
   for (int64_t d = 0; d < s_.depth; ++d) {
-    const std::vector<Int> at = reduced_at(Int::var(round, s_.depth) + Int(d));
-    copy(of_a, at, fill * memory_.stage + Int(d * step_bytes_a()));
-    copy(of_b, at, fill * memory_.stage + Int(part_b_ + d * step_bytes_b()));
+    const std::vector<Source> a = own(of_a), b = own(of_b);
+    if (a.empty() && b.empty()) continue;
+    const std::vector<Int> at = reduced_at(first_step_ + Int::var(round, s_.depth) + Int(d));
+    copy(a, at, fill * memory_.stage + Int(d * step_bytes_a()));
+    copy(b, at, fill * memory_.stage + Int(part_b_ + d * step_bytes_b()));
   }
 }
 
 StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& row_axes, const Int& first, int64_t rows) {
+  const int64_t pitch = rows;
+  rows = std::min(rows, points(row_axes));  // the copy unit takes longer for a row outside its tensor than for one inside
   const Operand& o = operand(operand_number);
   const Addressing& m = addressing(operand_number);
   const Buffer tensor = b_.program.buffers[size_t(m.buffer)];
@@ -295,6 +327,7 @@ StagedBlock::Box StagedBlock::box(int operand_number, const std::vector<int>& ro
           seen ? seen->axes : std::vector<int>{},
           first,
           rows,
+          pitch,
           pixels};
   put({LetPtr{box.map, Int(0)}});
   if (!pixels) return box;
@@ -317,7 +350,7 @@ void StagedBlock::copy_box(const Box& box, const Int& step, const Int& to, const
   constexpr int64_t kSteps = TensorMap::kRowBytes / kRowBytes;  // in a row
   for (int64_t slab = 0; slab < s_.depth / kSteps; ++slab) {
     const std::vector<Int> at = reduced_at(step + Int(slab * kSteps));
-    std::vector<Arg> args{Address{ring_, to + Int(slab * box.rows * TensorMap::kRowBytes)}, Address{box.map, Int(0)},
+    std::vector<Arg> args{Address{ring_, to + Int(slab * box.pitch * TensorMap::kRowBytes)}, Address{box.map, Int(0)},
                           at[size_t(c_.plan.k_axis)]};
     if (box.pixels) {
       for (const Int& x : box.pixel) args.push_back(x);

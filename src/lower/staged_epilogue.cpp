@@ -10,7 +10,7 @@ namespace rgen::lower {
 
 using rtile::Staging;
 
-void StagedBlock::epilogue(int sums, int64_t together) {
+void StagedBlock::epilogue(int sums, int64_t together, int64_t first, int64_t end) {
   // a group's warps have 16 of every 64 rows
   const int64_t apart = group() ? 64 : 16;
   const Int in_group = group() ? remainder("in_group", warp_, 4) * 16 : Int(0);
@@ -19,6 +19,7 @@ void StagedBlock::epilogue(int sums, int64_t together) {
   for (int64_t i = 0; i < row_tiles(); ++i)
     for (int64_t j = 0; j < column_tiles(); j += together) {
       const int64_t tiles = std::min(together, column_tiles() - j);
+      if (i * column_tiles() + j < first || i * column_tiles() + j >= end) continue;
       for (int64_t t = 0; t < tiles; ++t)
         effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
                {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});

@@ -63,7 +63,7 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
                   {"k", s.depth * p.k_step}, {"stages", s.stages},           {"raster", s.raster}};
     if (s.producers() > 0)
       j["block"].update(
-          {{"producers", s.producers()}, {"turns", s.turns}, {"cluster", s.cluster}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
+          {{"producers", s.producers()}, {"turns", s.turns}, {"cluster", s.cluster}, {"parts", s.parts}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
   }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();
@@ -103,6 +103,7 @@ std::string block_text(const Nest& n, const NestPlan& p) {
       << " blocks walk the tasks";
   if (s.turns > 1) o << ", by " << s.turns << " groups in turn";
   if (s.cluster > 1) o << ", " << s.cluster << " together";
+  if (s.parts > 1) o << ", " << s.parts << " share one's " << n.axes[size_t(p.k_axis)].name;
   return o.str();
 }
 

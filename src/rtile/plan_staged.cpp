@@ -57,6 +57,16 @@ std::vector<const NestFacts::OperandFacts*> of_results(const NestFacts& facts) {
   return outer;
 }
 
+/// Does what follows the reduction read memory that it stores to?
+bool reads_what_it_stores(const ir::TensorProgram& program, const NestFacts& facts) {
+  const auto memory = [&](const NestFacts::OperandFacts* o) { return program[o->tensor].within >= 0 ? program[o->tensor].within : o->tensor; };
+  const auto outer = of_results(facts);
+  return std::any_of(outer.begin(), outer.end(), [&](const auto* store) {
+    return store->is_store &&
+           std::any_of(outer.begin(), outer.end(), [&](const auto* read) { return !read->is_store && memory(read) == memory(store); });
+  });
+}
+
 /// Points of the last row axes, which all that has to do with results sees as one axis.
 int64_t rows_of_one_axis(const Nest& nest, const NestFacts& facts, const std::vector<int>& row_axes) {
   const auto outer = of_results(facts);
@@ -109,6 +119,7 @@ class BlockPlanner {
         block_.batch_axes.push_back(int(a));
     block_.line = rows_in_line(nest, facts, form.vec, block_.row_axes);
     block_.one_axis = rows_of_one_axis(nest, facts, block_.row_axes) == rows_;
+    block_.repeatable = !reads_what_it_stores(c.program, facts);
     block_.tensor_copies = in_boxes();
     if (block_.unit == Staging::Unit::lane)
       block_.copies_a = copies(form.operand_a, block_.row_axes.back()), block_.copies_b = copies(form.operand_b, form.vec);
@@ -187,7 +198,18 @@ class BlockPlanner {
     for (block_.warp_rows = group() ? 4 : 1; block_.warp_rows <= kMostWarps; block_.warp_rows *= 2)
       for (block_.warp_columns = 1; block_.task_warps() <= kMostWarps && (block_.warp_columns == 1 || !group()); ++block_.warp_columns)
         for (block_.turns = 1; block_.turns <= (group() && block_.warp_rows == 4 ? 2 : 1); ++block_.turns)
-          for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster) warp_tiles();
+          for (block_.cluster = 1; block_.cluster <= (group() && packed ? 2 : 1); ++block_.cluster)
+            for (block_.parts = 1; block_.parts <= most_parts(); block_.parts *= 2) warp_tiles();
+  }
+
+  /// Sums wait in registers until all parts have theirs, of one task alone.
+  int most_parts() const { return group() && block_.cluster == 1 && block_.turns == 1 ? 4 : 1; }
+
+  /// Worth it where tasks alone leave SMs idle, and all blocks run at once. A cluster lies in one GPC, whose SMs are no multiple of four (H200:
+  /// 30 clusters of four on 132 SMs, 66 of two).
+  bool parts_fit() const {
+    const double usable = c_.profile.cores * (block_.parts > 2 ? 10.0 / 11 : 1);
+    return block_.parts == 1 || double(plan_.tasks() * block_.parts) <= usable;
   }
 
   void warp_tiles() {
@@ -201,6 +223,7 @@ class BlockPlanner {
         block_.rows = whole_blocks(rows_, 16, row_tiles * block_.warp_rows, block_.cluster);
         plan_.tile[size_t(plan_.vec)] = whole_blocks(columns_, 32, column_tiles * block_.warp_columns);
         deal_out();
+        if (!parts_fit()) continue;
         *tried_ = block_;
         shapes_.push_back({block_, plan_.tile[size_t(plan_.vec)], least_us(nest_, facts_, plan_, c_.profile), kStagings * shapes_.size()});
       }
@@ -226,14 +249,21 @@ class BlockPlanner {
         const int64_t bytes =
             stages * depth * kStepBytes *
             (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
-        if (bytes <= c_.profile.gpu.smem_per_block && block_.ahead() >= 1 && block_.ahead() <= plan_.k_steps(nest_) / depth) consider();
+        const int64_t rounds = plan_.k_steps(nest_) / depth / block_.parts;
+        if (bytes <= c_.profile.gpu.smem_per_block && block_.ahead() >= 1 && block_.ahead() <= rounds && sums_fit()) consider();
       }
+  }
+
+  /// Sums that are given to others take the stages' place.
+  bool sums_fit() const {
+    const int64_t sums = block_.block_rows() * plan_.block_columns() * 4;
+    return block_.parts == 1 || sums <= block_.stages * block_.depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
   }
 
   /// The fewest steps of k of which stages are filled to the end; a row of a box is two, which are neighbours.
   void make_up_k() {
     const auto filled = [&] {
-      return plan_.k_steps(nest_) % block_.depth == 0 && !(block_.tensor_copies && plan_.steps_along(nest_, plan_.k_axis) % 2);
+      return plan_.k_steps(nest_) % (block_.depth * block_.parts) == 0 && !(block_.tensor_copies && plan_.steps_along(nest_, plan_.k_axis) % 2);
     };
     for (plan_.k_multiple = 1; !filled();) plan_.k_multiple *= 2;
   }
@@ -282,7 +312,8 @@ class BlockPlanner {
       hw::GpuWorkload launch = block;
       add_memory(launch, nest_, facts_, p, c_);
       p.estimate = hw::estimate(launch, c_.profile);
-      staging->grid = std::min<int64_t>(p.tasks(), int64_t(p.estimate.resident) * c_.profile.cores / cluster * cluster);
+      staging->grid = staging->parts > 1 ? p.tasks() * staging->parts
+                                         : std::min<int64_t>(p.tasks(), int64_t(p.estimate.resident) * c_.profile.cores / cluster * cluster);
       if (raster == cluster || p.estimate.us < plans.back().estimate.us * 0.999) plans.push_back(std::move(p));
     }
   }

@@ -147,6 +147,10 @@ struct Staging {
   /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
   int cluster = 1;
   int64_t grid = 0;
+  /// Of unit group, else 1: blocks of a cluster that share a task. Each multiplies so many-th of its rounds; then each finishes some of the
+  /// tiles of sums, to which it adds the others' (CUTLASS and cuBLAS: split k, here without a pass through memory). Tasks are not walked.
+  int parts = 1;
+  int together() const { return cluster * parts; }  ///< blocks of a cluster; one of both is 1
   /// Unit lane: rows of a tile that are so far apart are a lane's, columns likewise, and take four places side by side in a stage; their
   /// sums leave one by one, without bank conflicts, and so need not lie in neighbouring registers, whose banks the products ask for.
   static constexpr int64_t kLaneRows = 4, kLaneColumns = 8;
@@ -167,6 +171,10 @@ struct Staging {
   int producers() const { return unit == Unit::group ? 4 : 0; }
   int threads() const { return 32 * (warps() + producers()); }
   int64_t block_rows() const { return rows.hi * rows.unit; }
+  /// Results may be stored twice: nothing that is stored is read. The last block then begins so early that all its rows are inside the
+  /// matrix, if there are as many: no bounds to be checked, and none that the copy unit takes longer for.
+  bool repeatable = false;
+  bool ends_inside() const { return repeatable && rows.extent > block_rows() && rows.extent % block_rows() != 0; }
   /// Of so many rows of a factor: those that a step takes the place of. Four more put 8 neighbours along k of 4 rows in different banks.
   static int64_t pitch(int64_t rows, Copies copies) { return rows + (copies == Copies::along_k ? 4 : 0); }
   int64_t row_tiles() const { return rows.hi / warp_rows; }  ///< of 16 rows, a warp's

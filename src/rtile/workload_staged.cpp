@@ -34,6 +34,8 @@ struct Shape {
   struct Copied {
     double copies = 0, rows = 0;  ///< a copying thread's, a step; rows that they are of, each with a pointer
   } a, b;                         ///< a bulk copy is nobody's
+  double blocks;                  ///< of the launch
+  double finished;                ///< share of the task's sums that a block finishes
   double used_rows;               ///< share of the rows that are in the matrix
   double in_line;                 ///< share of the results that leave column by column (Staging::line)
   bool packed;                    ///< the columns' factor
@@ -53,15 +55,16 @@ Shape::Copied copied(Staging::Copies how, double rows, double threads) {
 Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
   Shape b{};
-  b.steps = plan.k_steps(nest), b.rows = s.block_rows(), b.columns = plan.block_columns();
+  b.steps = plan.k_steps(nest) / s.parts, b.rows = s.block_rows(), b.columns = plan.block_columns();
   b.warps = s.task_warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
   b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
+  b.blocks = double(plan.tasks()) * s.parts, b.finished = 1 / std::min<double>(s.parts, b.row_tiles * b.column_tiles);
   b.packed = plan.operands[size_t(plan.operand_b)].placement == Placement::prepack;
   if (!s.tensor_copies) b.a = copied(s.copies_a, double(b.rows), 32 * b.copying);
   if (!s.tensor_copies && !(s.producers() && b.packed)) b.b = copied(s.copies_b, double(b.columns), 32 * b.copying);
   const double across = s.line % Staging::kOfLine == 0 ? 0 : double(Staging::kOfLine - 1) / double(s.line);
   b.in_line = s.line == 1 ? 0 : 1 - across;  // rows across the end of a line leave one by one
-  b.used_rows = std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
+  b.used_rows = s.ends_inside() ? 1 : std::min(1.0, double(s.rows.extent) / double(s.rows.blocks * b.rows));
   return b;
 }
 
@@ -118,7 +121,7 @@ double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b
 /// Registers and shared memory: what decides how many blocks an SM holds.
 void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b) {
   const Staging& s = *plan.staging;
-  g.block_tasks = int(b.all), g.tasks = plan.tasks() * g.block_tasks;
+  g.block_tasks = int(b.all), g.tasks = int64_t(b.blocks) * g.block_tasks;
   g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
@@ -126,11 +129,19 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 
+/// Blocks of a cluster meet, and each takes the others' sums of its share (H200: 0.18 µs to meet of two, 0.4 of four; 32 KiB of sums of two
+/// blocks, 16 of which each takes, 0.6 µs more than none).
+double exchange_ns(const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
+  constexpr double kMeet = 360, kBytesPerCycle = 15;
+  const double sums = double(b.rows) * double(b.columns) * 4 * b.finished * (plan.staging->parts - 1);
+  return (kMeet * plan.staging->parts + sums / kBytesPerCycle) / profile.ghz;
+}
+
 /// What a warp executes (the average one, where some multiply and others copy), and how its rounds follow each other.
 void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const Staging& s = *plan.staging;
   const Step step = step_of(s.unit, b);
-  const double steps = double(b.steps), vectors = b.vectors(), multiply = b.warps / b.all, copy = b.copying / b.all;
+  const double steps = double(b.steps), vectors = b.vectors() * b.finished, multiply = b.warps / b.all, copy = b.copying / b.all;
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
   double outer_loads = 0;
   for (size_t i = 0; i < facts.reads; ++i)
@@ -149,7 +160,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   const double copying = b.a.copies * 2 + b.a.rows * 3 * guards + b.b.copies * 2 + (b.packed ? 0 : b.b.rows),
                decoding = s.one_axis ? 2 : 6 + 10 * double(s.row_axes.size() - 1);
   // a round's barriers and addresses: those who multiply and those who copy have their own
-  const double round = 14.0 / s.depth, epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * decoding;
+  const double round = 14.0 / s.depth, epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * b.finished * decoding;
   w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
   w.levels.resize(1);
   w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};
@@ -170,12 +181,13 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   // blocks of a cluster begin together, wait for each other's stages and end together (H200, the median of those nine)
   constexpr double kCluster = 900;
   if (s.cluster > 1) g.launch_ns = kCluster;
+  if (s.parts > 1) g.last_ns += exchange_ns(plan, b, profile);
 }
 
 /// Between a block and L2: its factors at every step, and the epilogue's tensors. Lanes that store apart write a part of a line each, which
 /// takes L2 twice as long as a whole one (H200: planes of 64 and 256 channels, 500 and 1650 µs).
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
-  const double rows = double(b.rows) * b.used_rows;
+  const double rows = double(b.rows) * b.used_rows * b.finished;
   g.block_read_bytes = factor_bytes(facts, plan, b);
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
@@ -194,7 +206,7 @@ void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& pla
 double least_us(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile) {
   const Shape b = shape_of(nest, plan);
   const hw::MemoryLevel& l2 = profile.levels[1];
-  const double blocks = double(plan.tasks()), busiest = std::ceil(blocks / profile.cores);
+  const double blocks = b.blocks, busiest = std::ceil(blocks / profile.cores);
   const double compute = b.warps * hw::products_ns(products(plan, b, profile), profile);
   const double from_l2 = factor_bytes(facts, plan, b) / l2.read_gbs(int(std::min<double>(blocks, profile.cores)));
   return profile.call_us + busiest * (std::max(compute, from_l2 * (1 - l2.overlap)) + from_l2 * l2.overlap) / 1e3;
@@ -212,7 +224,7 @@ hw::GpuWorkload block_workload(const Nest& nest, const NestFacts& facts, const N
 void add_memory(hw::GpuWorkload& g, const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& c) {
   const Staging& s = *plan.staging;
   const int64_t resident = hw::resident_blocks(g.block_tasks * c.profile.gpu.warp, g.registers, g.shared_bytes, c.profile);
-  const int64_t wave = std::max<int64_t>(1, resident) * c.profile.cores, columns = plan.tile[size_t(plan.vec)].blocks;
+  const int64_t wave = std::max<int64_t>(1, resident * c.profile.cores / s.parts), columns = plan.tile[size_t(plan.vec)].blocks;
   const int64_t deep = std::min(columns, ceil_div(wave, s.raster));  // column blocks that a wave walks, then its row blocks
   const int64_t wide = std::min(s.rows.blocks, s.raster * ceil_div(wave, s.raster * columns));
   int64_t batches = 1;

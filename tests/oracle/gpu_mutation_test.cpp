@@ -60,7 +60,7 @@ std::function<void(rtile::NestPlan&)> with(const Block& b) {
   return [b](rtile::NestPlan& p) {
     auto s = std::make_shared<rtile::Staging>(*p.staging);
     s->warp_rows = b.warp_rows, s->warp_columns = b.warp_columns, s->depth = 1, s->tensor_copies = false, s->stages = b.stages,
-    s->factor_sets = 1, s->raster = b.raster;
+    s->factor_sets = 1, s->raster = b.raster, s->repeatable = false;
     s->rows = in_blocks(s->rows.extent, 16, b.warp_rows * b.row_tiles, b.raster);
     rtile::Blocking& columns = p.tile[size_t(p.vec)];
     columns = in_blocks(columns.extent, 32, b.warp_columns * b.column_tiles);
@@ -138,6 +138,12 @@ std::vector<Subject> subjects() {
          boxes(2)(p);
          auto s = std::make_shared<rtile::Staging>(*p.staging);
          s->turns = 2, s->grid = 2, p.staging = s;
+       }},
+      {"boxes f16 in parts", "h100", product("f16", 130, 72, 632), groups,
+       [](rtile::NestPlan& p) {
+         boxes(1)(p);
+         auto s = std::make_shared<rtile::Staging>(*p.staging);
+         s->parts = 2, s->grid = 2 * p.tasks(), p.staging = s;
        }},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},

@@ -40,6 +40,24 @@ std::optional<rtile::Candidate> in_turns(const rtile::Candidate& plan, const hw:
   return changed;
 }
 
+/// The plan whose blocks share the steps of a task, `parts` of them in a cluster, if a block of the device holds that.
+std::optional<rtile::Candidate> in_parts(const rtile::Candidate& plan, const hw::Profile& profile, int parts) {
+  auto program = std::make_shared<rtile::RProgram>(*plan.program);
+  rtile::NestPlan& last = program->groups.back().nests.back();
+  const rtile::Nest& nest = program->groups.back().group.nests.back();
+  auto staging = std::make_shared<rtile::Staging>(*last.staging);
+  if (staging->unit != rtile::Staging::Unit::group || staging->turns == 2 || staging->parts == parts) return {};
+  staging->cluster = 1, staging->parts = parts, staging->grid = last.tasks() * parts;
+  while (last.k_steps(nest) % (staging->depth * parts)) last.k_multiple *= 2;
+  staging->stages = int(std::min<int64_t>(staging->stages, last.k_steps(nest) / staging->depth / parts + 2));
+  last.staging = staging;
+  const rtile::BlockMemory memory = rtile::block_memory(last);
+  if (memory.bytes > profile.gpu.smem_per_block || staging->block_rows() * last.block_columns() * 4 > memory.barriers) return {};
+  rtile::Candidate changed = plan;
+  changed.program = program;
+  return changed;
+}
+
 /// Some of every problem's staged plans, from the best to the worst.
 void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, const hw::Profile& profile) {
   for (const test::Problem& p : problems) {
@@ -54,6 +72,9 @@ void add_staged(KernelBatch& batch, const std::vector<test::Problem>& problems, 
       for (size_t i = 0; i < ranks.size(); i += std::max<size_t>(1, ranks.size() / 2)) {
         batch.add(p, profile, 0, ranks[i]);
         if (const auto turns = in_turns(plans[size_t(ranks[i])], profile)) batch.add(p, profile, *turns, p.program->name + ", in turns");
+        const int parts = i % 2 ? 2 : 4;
+        if (const auto shared = in_parts(plans[size_t(ranks[i])], profile, parts))
+          batch.add(p, profile, *shared, p.program->name + ", in parts");
       }
   }
 }
@@ -180,6 +201,7 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   CHECK(batch.mentioning("tensor_copy_3d") >= 1);
   CHECK(batch.mentioning("pixel_copy") >= 6);
   CHECK(batch.mentioning("own_turns") >= 10);
+  CHECK(batch.mentioning("fragment_take") >= 10);
   check(batch);
 }
 

@@ -978,7 +978,8 @@ void warp_meet(Kind kind, unsigned mask, unsigned line) {
 
 /// All threads of some warps, `n`, meet.
 static void meet(Kind kind, Meeting& meeting, Warp* warps, const Warp* end, int n, unsigned line) {
-  if (meeting.present > 0 && meeting.line != line)
+  // barrier.cluster, unlike __syncthreads, is no matter of the place in the program
+  if (meeting.present > 0 && meeting.line != line && kind != Kind::cluster_sync)
     fail("divergence: %s in line %u, where others wait at the one in line %u", name(kind), line, meeting.line);
   Thread& self = m.threads[size_t(m.current)];
   self.kind = kind, self.mask = 0, self.line = meeting.line = line;
@@ -997,6 +998,15 @@ void block_meet(unsigned line) { meet(Kind::syncthreads, m.own->meeting, m.own->
 
 void cluster_meet(unsigned line) {
   meet(Kind::cluster_sync, m.meeting, m.warps.data(), m.warps.data() + m.warps.size(), threads_of_all(), line);
+}
+
+const void* of_block(const void* p, unsigned bytes, int rank, unsigned line) {
+  constexpr const char* kWhat = "smem_get_at";
+  if (rank < 0 || rank >= int(m.blocks.size())) fail("%s in line %u: block %d of a cluster of %zu", kWhat, line, rank, m.blocks.size());
+  if (!is_dynamic(p, bytes) || !aligned(p, bytes)) fail("%s in line %u: no aligned place in dynamic shared memory", kWhat, line);
+  const Block& block = m.blocks[size_t(rank)];
+  if (block.ended == threads_of_block()) fail("%s in line %u: block %u has ended", kWhat, line, block.index);
+  return block.dynamic + (static_cast<const unsigned char*>(p) - m.own->dynamic);
 }
 
 void barrier_begin(void* b, int arrivals, unsigned line) {

@@ -93,6 +93,8 @@ Exchange& exchange();
 void warp_meet(Kind kind, unsigned mask, unsigned line);
 void block_meet(unsigned line);
 void cluster_meet(unsigned line);
+/// The same place in the dynamic shared memory of block `rank` of the cluster.
+const void* of_block(const void* p, unsigned bytes, int rank, unsigned line);
 void barrier_begin(void* b, int arrivals, unsigned line);
 void barriers_publish();
 /// Block `rank`'s barrier at the place of `b` expects `bytes` more and has one arrival less to wait for; < 0: this block's.
@@ -528,6 +530,10 @@ template <int blocks>
 inline void bulk_copy_all(void* to, const void* from, int bytes, void* b, unsigned line = __builtin_LINE()) {
   static_assert(blocks > 0, "a number of blocks of the cluster");
   gpu_shim::copy_bulk(to, from, bytes, b, blocks, line);
+}
+/// mapa.shared::cluster and ld.shared::cluster.v4: of the same place of block `rank`.
+inline uint4 smem_get_at(const void* p, int rank, unsigned line = __builtin_LINE()) {
+  return *static_cast<const uint4*>(gpu_shim::of_block(p, sizeof(uint4), rank, line));
 }
 /// barrier.cluster.arrive.release and barrier.cluster.wait.acquire
 inline void cluster_sync(unsigned line = __builtin_LINE()) { gpu_shim::cluster_meet(line); }

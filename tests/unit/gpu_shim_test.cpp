@@ -860,7 +860,7 @@ TEST_CASE("blocks of a cluster have their own threads and memory") {
     CHECK(mentions(r, "divergence: 40 threads (the first is 0) wait at cluster_sync in line "));
     CHECK(mentions(r, "40 of 80 have ended"));
     r = run(2);
-    CHECK(mentions(r, "divergence: cluster_sync in line "));
+    CHECK(std::string(r.error) == "");  // threads may meet from different places
     r = run(3);
     CHECK(mentions(r, "static shared memory"));
 #ifndef GPU_SHIM_ASAN

@@ -125,9 +125,41 @@ INLINE void pixel_copy(void* to, const void* map, int channel, int x, int y, int
 #endif
 //@ cluster_sync
 #if defined(__CUDACC__)
-/// All threads of the cluster's blocks meet.
+/// All threads of the cluster's blocks meet, wherever they are in the program.
 INLINE void cluster_sync() { asm volatile("barrier.cluster.arrive.release;\n  barrier.cluster.wait.acquire;" ::: "memory"); }
 #endif
+//@ smem_get_at
+#if defined(__CUDACC__)
+/// 16 bytes in the same place of another block of the cluster, or this one.
+INLINE uint4 smem_get_at(const void* p, int block) {
+  vu there;
+  uint4 v;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(block));
+  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(there));
+  return v;
+}
+#endif
+//@ fragment_give
+/// 16 × 32 sums into shared memory, in the order of the registers: a warp writes 512 neighbouring bytes at a time.
+template <class V>
+INLINE void fragment_give(const V* c, V* p) {
+  struct alignas(16) quad {
+    V x, y, z, w;
+  };
+#pragma unroll
+  for (int i = 0; i < 4; ++i) smem_put((quad*)p + i * 32 + lane(), quad{c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3]});
+}
+//@ fragment_take
+/// += what another block of the cluster has given.
+template <class V>
+INLINE void fragment_take(V* c, const V* p, int block) {
+  uint4 v[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = smem_get_at((const uint4*)p + i * 32 + lane(), block);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    c[4 * i] += *(V*)&v[i].x, c[4 * i + 1] += *(V*)&v[i].y, c[4 * i + 2] += *(V*)&v[i].z, c[4 * i + 3] += *(V*)&v[i].w;
+}
 
 //@ registers_lower
 #if defined(__CUDACC__)
