@@ -158,7 +158,8 @@ GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
     const double latency = near.latency_ns + any(from_l2) * l2.latency_ns + any(from_l2 * from_dram) * dram.latency_ns + x.round_trip_ns;
     const double issued = x.issue_ns > 0 ? x.issue_ns : issue_ns(x.task, p);
     const double own = std::max(p.gpu.schedulers * issued, x.task.chain_steps * x.task.chain_latency_ns);
-    alone += std::max(x.asynchronous ? std::max(x.rounds * latency, own) : x.rounds * latency + own, tile_ns(x, blocks, issued, p));
+    alone += std::max(x.asynchronous ? std::max(x.rounds * latency + x.held * w.block_tasks * issued, own) : x.rounds * latency + own,
+                      tile_ns(x, blocks, issued, p));
     stalls += x.stalls_ns;
     issue += issued;
     near_read += near_bytes, near_write += w.block_tasks * x.task.levels[0].write_bytes;

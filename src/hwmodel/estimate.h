@@ -74,6 +74,7 @@ struct GpuWorkload {
   int together = 1;                                    ///< tasks that wait for each other: the warps that share a tile
   double stalls_ns = 0;                                ///< in which a block's warps wait for each other; other resident blocks fill them
   double rounds = 1;                                   ///< of loads that wait for those before, in a task
+  double held = 0;                                     ///< share of the time of a block's tasks by which these loads wait for buffers, too
   double last_ns = 0;                                  ///< of a task after its last round, in which its warps ask for little of the SM
   int turns = 1;                                       ///< tasks of a block at once, whose warps go through rounds and the rest by turns
   double round_trip_ns = 0;                            ///< what a round takes beyond its loads' latency

@@ -64,8 +64,7 @@ class SpecialisedLowering : StagedBlock {
         effect("barrier_init", {full(Int::var(stage)), Int(s_.tensor_copies ? 1 : copiers_ + (packed() ? 1 : 0))});
         effect("barrier_init", {empty(Int::var(stage)), Int(s_.task_warps() * s_.cluster)});
       });
-      for (int g = 0; g < s_.turns && (s_.turns > 1 || s_.parts > 1); ++g)
-        effect("barrier_init", {turn(Int(g)), Int(s_.task_warps())});
+      for (int g = 0; g < s_.turns && (s_.turns > 1 || s_.parts > 1); ++g) effect("barrier_init", {turn(Int(g)), Int(s_.task_warps())});
       effect("barriers_ready");
     });
     effect(s_.cluster > 1 ? "cluster_sync" : "block_sync");
@@ -125,13 +124,11 @@ class SpecialisedLowering : StagedBlock {
       const int64_t first = p * tiles / finishing, end = (p + 1) * tiles / finishing;
       when(equal(part_, p), [&] {
         for (int64_t t = first; t < end; ++t)
-          for (int64_t q = 1; q < s_.parts; ++q)
-            effect("fragment_take", {Int(t), Address{given, Int(t * kTile)}, Int((p + q) % s_.parts)});
+          for (int64_t q = 1; q < s_.parts; ++q) effect("fragment_take", {Int(t), Address{given, Int(t * kTile)}, Int((p + q) % s_.parts)});
         epilogue(sums, 1, first, end);
       });
     }
   }
-
 
   /// The rounds of a task. Where groups take turns this is the `own`-th of the group: a stage's barrier tells this filling from the next,
   /// but not from the one after that, so that nobody may wait there before the other's rounds are through.

@@ -32,8 +32,7 @@ class MultistageLowering : StagedBlock {
   }
 
  private:
-  /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free. Lanes' are
-  /// asked for between the products: many at once would have their warp wait for the unit that takes them, and its products with it.
+  /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
   void multiply(const std::vector<Source>& of_a, const std::vector<Source>& of_b) {
     effect("fragments", {Int(row_tiles() * column_tiles()), Int(s_.factor_sets * (row_tiles() + column_tiles())), Int(integer())});
     zero_sums();
@@ -42,28 +41,18 @@ class MultistageLowering : StagedBlock {
     loop(round, rounds + ahead, [&] {
       effect("cp_wait", {Int(ahead - 1)});
       effect("block_sync");
-      const auto copy = [&](Share share) {
-        when({Int(rounds - 1) - Int::var(round)},
-             [&] { copy_stage(of_a, of_b, round, remainder("fill", Int::var(round), s_.stages), share); });
-      };
-      // the stage that was filled `ahead` rounds ago
-      const auto use = [&] { return remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * memory_.stage; };
-      const std::vector<Int> filled{Int::var(round) - Int(ahead)};
-      if (lanes()) {
-        choose(
-            filled, [&] { multiply_lanes(use(), copy); }, [&] { copy({0, 1}); });
-        effect("cp_commit");
-      } else {
-        copy({0, 1});
-        effect("cp_commit");
-        when(filled, [&] { multiply_fragments(use()); });
-      }
+      when({Int(rounds - 1) - Int::var(round)}, [&] { copy_stage(of_a, of_b, round, remainder("fill", Int::var(round), s_.stages)); });
+      effect("cp_commit");
+      when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
+        multiply_fragments(remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * memory_.stage);
+      });
     });
     effect("block_sync");  // the sums take the stages' place
   }
 
   /// Factors by way of registers, a step at a time.
   void multiply_fragments(const Int& from) {
+    if (lanes()) return multiply_lanes(from);
     for (int64_t d = 0; d < s_.depth; ++d) multiply_warps(from + Int(d * step_bytes_a()), from + Int(part_b_ + d * step_bytes_b()));
   }
 
@@ -82,19 +71,15 @@ class MultistageLowering : StagedBlock {
 
   /// One k after the other. Where two have registers, the factors of the next are on their way also across the ends of the loop: a warp
   /// that has a scheduler for itself began each round of it with the wait for them.
-  void multiply_lanes(const Int& from, const std::function<void(Share)>& copy) {
-    const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step, parts = all / at_once;
-    const int part = b_.variable("part", 0, parts - 1);
+  void multiply_lanes(const Int& from) {
+    const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step;
+    const int part = b_.variable("part", 0, all / at_once - 1);
     const Int first = Int::var(part, at_once);
-    const int64_t beside_of = parts > 2 ? parts * 3 / 4 : parts;  // the last copies have some time to come, too
-    const auto beside = [&] {
-      for (int64_t p = 0; p < beside_of; ++p) when(equal(Int::var(part), p), [&] { copy({p, beside_of}); });
-    };
     if (s_.factor_sets == 1) {
       const int k = b_.variable("k", 0, at_once - 1);
       const auto one = [&] { fetch_lanes(from, first + Int::var(k), 0), multiply_one(0); };
       return loop(
-          part, parts, [&] { beside(), loop(k, at_once, one, For::Unroll::all); }, For::Unroll::never);
+          part, all / at_once, [&] { loop(k, at_once, one, For::Unroll::all); }, For::Unroll::never);
     }
     const auto two = [&](const Int& k, bool last) {
       fetch_lanes(from, k + Int(1), 1);
@@ -108,9 +93,8 @@ class MultistageLowering : StagedBlock {
     };
     fetch_lanes(from, Int(0), 0);
     loop(
-        part, parts,
+        part, all / at_once,
         [&] {
-          beside();
           if (at_once > 2) {
             const int k = b_.variable("k", 0, at_once / 2 - 2);
             loop(

@@ -114,7 +114,7 @@ class StagedBlock {
     int map;
     const rtile::Operand* operand;
     std::vector<int> axes;
-    Int first;  ///< of the rows
+    Int first;            ///< of the rows
     int64_t rows, pitch;  ///< that come; of which a step in the stage takes the place
     int64_t bytes(int64_t steps) const { return steps * kRowBytes * rows; }
     std::optional<rtile::PixelBox> pixels = {};  ///< the copy unit walks them instead, from this one on: width, height, image
@@ -124,17 +124,12 @@ class StagedBlock {
   /// ... of the steps of k from `step` on that a stage has: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
   void copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
-  /// One of so many parts of what is to be copied.
-  struct Share {
-    int64_t part, parts;
-  };
   /// Both factors' steps of a round into the stage `fill`.
-  void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill,
-                  Share share = {0, 1});
+  void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill);
   void zero_sums();
   void settle();
-  /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors; those of the tiles
-  /// [first, end) alone, row by row.
+  /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors; those of the
+  /// tiles [first, end) alone, row by row.
   void epilogue(int sums, int64_t together, int64_t first, int64_t end);
   void epilogue(int sums, int64_t together) { epilogue(sums, together, 0, row_tiles() * column_tiles()); }
 

@@ -279,28 +279,11 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
   }
 }
 
-void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill, Share share) {
-  const auto copies = [](const std::vector<Source>& sources) {
-    int64_t n = 0;
-    for (const Source& s : sources) n += std::max<int64_t>(1, s.elements);
-    return n;
-  };
-  const int64_t all = s_.depth * (copies(of_a) + copies(of_b));
-  int64_t before = 0;
-  const auto own = [&](const std::vector<Source>& sources) {
-    std::vector<Source> some;
-    for (const Source& s : sources) {
-      if (before * share.parts / all == share.part) some.push_back(s);
-      before += std::max<int64_t>(1, s.elements);
-    }
-    return some;
-  };
+void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill) {
   for (int64_t d = 0; d < s_.depth; ++d) {
-    const std::vector<Source> a = own(of_a), b = own(of_b);
-    if (a.empty() && b.empty()) continue;
     const std::vector<Int> at = reduced_at(first_step_ + Int::var(round, s_.depth) + Int(d));
-    copy(a, at, fill * memory_.stage + Int(d * step_bytes_a()));
-    copy(b, at, fill * memory_.stage + Int(part_b_ + d * step_bytes_b()));
+    copy(of_a, at, fill * memory_.stage + Int(d * step_bytes_a()));
+    copy(of_b, at, fill * memory_.stage + Int(part_b_ + d * step_bytes_b()));
   }
 }
 

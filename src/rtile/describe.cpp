@@ -62,8 +62,12 @@ json nest_json(const ir::TensorProgram& program, const hw::Profile& profile, con
     j["block"] = {{"rows", s.block_rows()},  {"columns", p.block_columns()}, {"warps", {s.warp_rows, s.warp_columns}},
                   {"k", s.depth * p.k_step}, {"stages", s.stages},           {"raster", s.raster}};
     if (s.producers() > 0)
-      j["block"].update(
-          {{"producers", s.producers()}, {"turns", s.turns}, {"cluster", s.cluster}, {"parts", s.parts}, {"grid", s.grid}, {"tensor_copies", s.tensor_copies}});
+      j["block"].update({{"producers", s.producers()},
+                         {"turns", s.turns},
+                         {"cluster", s.cluster},
+                         {"parts", s.parts},
+                         {"grid", s.grid},
+                         {"tensor_copies", s.tensor_copies}});
   }
   j["atom"] = p.atom ? p.atom->name : "";
   json operands = json::object();

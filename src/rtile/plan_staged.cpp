@@ -59,7 +59,9 @@ std::vector<const NestFacts::OperandFacts*> of_results(const NestFacts& facts) {
 
 /// Does what follows the reduction read memory that it stores to?
 bool reads_what_it_stores(const ir::TensorProgram& program, const NestFacts& facts) {
-  const auto memory = [&](const NestFacts::OperandFacts* o) { return program[o->tensor].within >= 0 ? program[o->tensor].within : o->tensor; };
+  const auto memory = [&](const NestFacts::OperandFacts* o) {
+    return program[o->tensor].within >= 0 ? program[o->tensor].within : o->tensor;
+  };
   const auto outer = of_results(facts);
   return std::any_of(outer.begin(), outer.end(), [&](const auto* store) {
     return store->is_store &&
@@ -205,8 +207,8 @@ class BlockPlanner {
   /// Sums wait in registers until all parts have theirs, of one task alone.
   int most_parts() const { return group() && block_.cluster == 1 && block_.turns == 1 ? 4 : 1; }
 
-  /// Worth it where tasks alone leave SMs idle, and all blocks run at once. A cluster lies in one GPC, whose SMs are no multiple of four (H200:
-  /// 30 clusters of four on 132 SMs, 66 of two).
+  /// Worth it where tasks alone leave SMs idle, and all blocks run at once. A cluster lies in one GPC, whose SMs are no multiple of four
+  /// (H200: 30 clusters of four on 132 SMs, 66 of two).
   bool parts_fit() const {
     const double usable = c_.profile.cores * (block_.parts > 2 ? 10.0 / 11 : 1);
     return block_.parts == 1 || double(plan_.tasks() * block_.parts) <= usable;
@@ -263,7 +265,8 @@ class BlockPlanner {
   /// The fewest steps of k of which stages are filled to the end; a row of a box is two, which are neighbours.
   void make_up_k() {
     const auto filled = [&] {
-      return plan_.k_steps(nest_) % (block_.depth * block_.parts) == 0 && !(block_.tensor_copies && plan_.steps_along(nest_, plan_.k_axis) % 2);
+      return plan_.k_steps(nest_) % (block_.depth * block_.parts) == 0 &&
+             !(block_.tensor_copies && plan_.steps_along(nest_, plan_.k_axis) % 2);
     };
     for (plan_.k_multiple = 1; !filled();) plan_.k_multiple *= 2;
   }
@@ -312,8 +315,9 @@ class BlockPlanner {
       hw::GpuWorkload launch = block;
       add_memory(launch, nest_, facts_, p, c_);
       p.estimate = hw::estimate(launch, c_.profile);
-      staging->grid = staging->parts > 1 ? p.tasks() * staging->parts
-                                         : std::min<int64_t>(p.tasks(), int64_t(p.estimate.resident) * c_.profile.cores / cluster * cluster);
+      staging->grid = staging->parts > 1
+                          ? p.tasks() * staging->parts
+                          : std::min<int64_t>(p.tasks(), int64_t(p.estimate.resident) * c_.profile.cores / cluster * cluster);
       if (raster == cluster || p.estimate.us < plans.back().estimate.us * 0.999) plans.push_back(std::move(p));
     }
   }

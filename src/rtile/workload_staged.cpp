@@ -1,6 +1,7 @@
 // What form staged costs a GPU: copies to shared memory, products, epilogue; bytes from L2 and from memory.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "rtile/staged.h"
 
@@ -103,19 +104,37 @@ hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Pro
   return i;
 }
 
-/// Between a block and L2. Of what the copy unit brings, several blocks ask at once, and L2 brings some of it once for all of them (H200:
-/// products of bf16, 2048 × 4096 × 11008 in 226 µs, for which L2 would have to be 1.6 times as fast as single loads find it at least). That
-/// is all that a cluster's multicast would do, too: nine products took 0.1 to 2.4 µs longer by clusters than the same tiles without.
-double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b) {
+/// What the copy unit brings, many blocks ask for at once, and L2 brings some of it once for several of them. The share that is brought for
+/// each: a fit to products of bf16 on an H200 (16 to 2048 rows, 21 tiles), of which 2 to 4 blocks that share a factor gain nothing, 8 half,
+/// 32 to 64 two thirds to four fifths. That is all that a cluster's multicast would do, too: nine products took 0.1 to 2.4 µs longer by
+/// clusters than the same tiles without.
+double brought(double sharers) { return std::min(1.0, 1.6 / std::sqrt(sharers)); }
+
+/// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes take L2 somewhat longer than what comes in one
+/// piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1 and 8.8).
+double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan) {
+  constexpr double kSlower = 1.25;
+  constexpr int64_t line = 2 * kStepBytes;
+  int64_t apart = line;  // rows begin at multiples of it
+  for (size_t a = 0; a < o.coef.size(); ++a)
+    if (int(a) != plan.k_axis) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
+  return kSlower * (2 - double(apart) / double(line));
+}
+
+/// Between a block and L2.
+double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const Staging& s = *plan.staging;
-  const auto stepped_over = [&](int operand, Staging::Copies how, int row_axis) {  // every other neighbour
-    return how == Staging::Copies::along_rows ? double(facts.operands[size_t(operand)].coef[size_t(row_axis)]) : 1;
+  const double row_blocks = double(s.rows.blocks), column_blocks = double(plan.tile[size_t(plan.vec)].blocks);
+  const double at_once = std::min(1.0, std::sqrt(profile.cores / (row_blocks * column_blocks)));  // of each
+  const auto of_row = [&](int operand, double sharers, Staging::Copies how, int row_axis) {
+    const NestFacts::OperandFacts& o = facts.operands[size_t(operand)];
+    const bool in_one_piece = s.producers() && b.packed && operand == plan.operand_b;
+    if (in_one_piece || s.tensor_copies) return brought(std::max(1.0, sharers * at_once)) * (in_one_piece ? 1 : of_boxes(o, plan));
+    return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
-  const auto together = [](bool bulk, int64_t blocks) { return bulk && blocks > 1 ? 0.5 : 1; };
-  return double(b.steps * kStepBytes) * (together(s.tensor_copies, plan.tile[size_t(plan.vec)].blocks) * double(b.rows) * b.used_rows *
-                                             stepped_over(plan.operand_a, s.copies_a, s.row_axes.back()) +
-                                         together(s.tensor_copies || (s.producers() && b.packed), s.rows.blocks) * double(b.columns) *
-                                             stepped_over(plan.operand_b, s.copies_b, plan.vec));
+  return double(b.steps * kStepBytes) *
+         (double(b.rows) * b.used_rows * of_row(plan.operand_a, column_blocks, s.copies_a, s.row_axes.back()) +
+          double(b.columns) * of_row(plan.operand_b, row_blocks, s.copies_b, plan.vec));
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -129,12 +148,12 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 
-/// Blocks of a cluster meet, and each takes the others' sums of its share (H200: 0.18 µs to meet of two, 0.4 of four; 32 KiB of sums of two
-/// blocks, 16 of which each takes, 0.6 µs more than none).
+/// Blocks of a cluster give and take sums (H200: kernels that do nothing else take 1.5 µs longer for 32 KiB of two blocks, half of which is
+/// taken, 2.1 for 64; products in two parts about 1.3 µs and the bytes' time longer than their stages).
 double exchange_ns(const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
-  constexpr double kMeet = 360, kBytesPerCycle = 15;
-  const double sums = double(b.rows) * double(b.columns) * 4 * b.finished * (plan.staging->parts - 1);
-  return (kMeet * plan.staging->parts + sums / kBytesPerCycle) / profile.ghz;
+  constexpr double kMeet = 1600, kOfPart = 400, kBytesPerCycle = 12;
+  const double parts = plan.staging->parts, taken = double(b.rows) * double(b.columns) * 4 * b.finished * (parts - 1);
+  return (kMeet + kOfPart * parts + taken / kBytesPerCycle) / profile.ghz;
 }
 
 /// What a warp executes (the average one, where some multiply and others copy), and how its rounds follow each other.
@@ -153,14 +172,19 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   for (const NestFacts::Function& f : facts.outer_functions)
     w.functions.push_back({f.name, f.times * vectors * multiply}), epilogue_instructions += f.instructions;
   constexpr double kWavefront = 128;
+  // what the copy unit writes gets half as much in the way of reads (H200: 65536 × 1024 × 1024 by 128 × 128 in turns took 200 µs, as long
+  // as the reads of its products and whole writes alone would)
+  constexpr double kBulkWrites = 0.5;
   // a column's 16 rows, half a vector, lie in four banks
   const double of_sums = 1 + 7 * b.in_line, halves = 1 + b.in_line;
   w.loads = (step.wavefronts * steps + of_sums * vectors + outer_loads) * multiply;
-  w.stores = double((b.rows + b.columns) * kStepBytes) / kWavefront / b.all * steps + 2 * vectors * multiply;
+  const double bulk_a = s.tensor_copies ? kBulkWrites : 1, bulk_b = s.tensor_copies || (s.producers() && b.packed) ? kBulkWrites : 1;
+  w.stores = (double(b.rows) * bulk_a + double(b.columns) * bulk_b) * kStepBytes / kWavefront / b.all * steps + 2 * vectors * multiply;
   const double copying = b.a.copies * 2 + b.a.rows * 3 * guards + b.b.copies * 2 + (b.packed ? 0 : b.b.rows),
                decoding = s.one_axis ? 2 : 6 + 10 * double(s.row_axes.size() - 1);
   // a round's barriers and addresses: those who multiply and those who copy have their own
-  const double round = 14.0 / s.depth, epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * b.finished * decoding;
+  const double round = 14.0 / s.depth,
+               epilogue = (epilogue_instructions * vectors + outer_loads) * halves + 16 * b.row_tiles * b.finished * decoding;
   w.instructions = (step.instructions * steps + epilogue) * multiply + (copying * copy + round) * steps;
   w.levels.resize(1);
   w.levels[0] = {w.loads * kWavefront, w.stores * kWavefront};
@@ -170,10 +194,12 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   // a step: the first fragments, two dependent products
   w.chain_steps = steps, w.chain_latency_ns = 2 * plan.atom->latency_ns + (1.0 + 1.0 / s.depth) * near_ns;
   g.asynchronous = true;
-  // what is under way bounds the pace; then the results, and the first stage unless it was filled during the task before
-  g.rounds = (s.producers() ? 1 : 2) + steps / double(s.depth * s.ahead());
+  // a stage is filled, multiplied, and of a group held until the next is there: of so many one after the other each is a share of the pace;
+  // then the results, and the first stage unless it was filled during the task before
+  g.held = 1.0 / (s.ahead() + 1);
+  g.rounds = (s.producers() ? 1 : 2) + steps / double(s.depth) * g.held;
   // from a consumer's release to the producer, through the copy unit and back by the barrier (H200: products of 3 and 4 stages)
-  constexpr double kRoundTrip = 700;  // cycles
+  constexpr double kRoundTrip = 900;  // cycles
   // sums leave in a warp's own time: products wait for them, unless they are another group's
   constexpr double kPace = 3.5;  // cycles an instruction (H200: epilogues of erf); of lanes that multiply, one is counted above
   g.last_ns = (s.unit == Staging::Unit::lane ? kPace - 1 : kPace) * epilogue / profile.ghz, g.turns = s.turns;
@@ -188,7 +214,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
 /// takes L2 twice as long as a whole one (H200: planes of 64 and 256 channels, 500 and 1650 µs).
 void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const double rows = double(b.rows) * b.used_rows * b.finished;
-  g.block_read_bytes = factor_bytes(facts, plan, b);
+  g.block_read_bytes = factor_bytes(facts, plan, b, profile);
   for (size_t i = 0; i < facts.operands.size(); ++i) {
     const auto& o = facts.operands[i];
     if (int(i) == plan.operand_a || int(i) == plan.operand_b) continue;
@@ -208,7 +234,7 @@ double least_us(const Nest& nest, const NestFacts& facts, const NestPlan& plan, 
   const hw::MemoryLevel& l2 = profile.levels[1];
   const double blocks = b.blocks, busiest = std::ceil(blocks / profile.cores);
   const double compute = b.warps * hw::products_ns(products(plan, b, profile), profile);
-  const double from_l2 = factor_bytes(facts, plan, b) / l2.read_gbs(int(std::min<double>(blocks, profile.cores)));
+  const double from_l2 = factor_bytes(facts, plan, b, profile) / l2.read_gbs(int(std::min<double>(blocks, profile.cores)));
   return profile.call_us + busiest * (std::max(compute, from_l2 * (1 - l2.overlap)) + from_l2 * l2.overlap) / 1e3;
 }
 
