@@ -78,7 +78,7 @@ struct GpuWorkload {
   double last_ns = 0;                                  ///< of a task after its last round, in which its warps ask for little of the SM
   int turns = 1;                                       ///< tasks of a block at once, whose warps go through rounds and the rest by turns
   double round_trip_ns = 0;                            ///< what a round takes beyond its loads' latency
-  double launch_ns = 0;                                ///< of the launch beyond others' (of clusters)
+  double launch_ns = 0;                                ///< of the launch beyond others' (of clusters), beside nothing else
   double block_read_bytes = 0, block_write_bytes = 0;  ///< between a block and L2
   double dram_read_bytes = 0, dram_write_bytes = 0;    ///< of the whole launch
 };

@@ -32,6 +32,7 @@ class StagedBlock {
     Int first_k;    ///< of the step, where `pointer` is
     /// Unit lane: so many single elements, `apart` of k from one to the next, whose rows are so many bytes. 0: 16 bytes.
     int64_t elements = 0, apart = 0, pitch = 0;
+    bool turned = false;  ///< Staging::Copies::turned: 16 bytes by way of registers, to four k
   };
 
   NestContext& c_;
@@ -92,7 +93,7 @@ class StagedBlock {
     if (conditions.empty()) return inside();
     choose(std::move(conditions), inside, [] {});
   }
-  /// The conditions of x = value, as far as they are not known to hold.
+  /// The conditions of x = value.
   std::vector<Int> equal(const Int& x, int64_t value) const;
   template <class F>
   void loop(int var, const Int& count, F&& inside, For::Unroll unroll = For::Unroll::as_compiled) {
@@ -124,8 +125,11 @@ class StagedBlock {
   /// ... of the steps of k from `step` on that a stage has: rows of 128 bytes to the place `to` of the ring, `barrier` is told.
   void copy_box(const Box& box, const Int& step, const Int& to, const Address& barrier);
   void copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to);
-  /// Both factors' steps of a round into the stage `fill`.
+  /// Both factors' steps of a round into the stage `fill`, but for what is turned.
   void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill);
+  /// 16 bytes of what is turned, into part `part` of a thread's fragments; and from there to the stage, from `to` on.
+  void load_turned(const Source& source, const std::vector<Int>& at, int64_t part);
+  void store_turned(const Source& source, const Int& to, int64_t part);
   void zero_sums();
   void settle();
   /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors; those of the
@@ -141,6 +145,7 @@ class StagedBlock {
   Int lands(int64_t rows, int64_t pass) const;
   Source source(int operand, const std::vector<int>& axes, const Int& row, const Int& first_k, bool guarded);
   std::vector<Source> gather(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
+  std::vector<Source> gather_turned(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
   std::vector<Source> gather_elements(int operand, const std::vector<int>& axes, const Int& first, int64_t rows, bool guarded);
   std::vector<Int> conditions(const Source& source, const std::vector<Int>& at);
   std::vector<Source> panel_pieces(const Addressing& m);

@@ -42,11 +42,8 @@ Int StagedBlock::within(const std::string& name, const Int& x, int64_t count) {
 }
 
 std::vector<Int> StagedBlock::equal(const Int& x, int64_t value) const {
-  std::vector<Int> conditions;
-  const auto [least, most] = b_.range(x);
-  if (least < value) conditions.push_back(x - Int(value));
-  if (most > value) conditions.push_back(Int(value) - x);
-  return conditions;
+  if (b_.range(x) == std::pair(value, value)) return {};
+  return {x - Int(value), Int(value) - x};
 }
 
 int StagedBlock::shared(const std::string& name, DType dtype, int64_t at, int64_t bytes, const Int& offset) {
@@ -170,12 +167,32 @@ std::vector<StagedBlock::Source> StagedBlock::gather(int operand_number, const s
   return sources;
 }
 
+/// Of a step, a warp copies 8 rows at a time that lie side by side in a stage, each by four neighbouring threads.
+std::vector<StagedBlock::Source> StagedBlock::gather_turned(int operand_number, const std::vector<int>& axes, const Int& first,
+                                                            int64_t rows, bool guarded) {
+  const bool a = operand_number == c_.plan.operand_a;
+  const int64_t warps = copiers_ / 32, apart = a ? Staging::kLaneRows : Staging::kLaneColumns;  // of a lane's rows
+  const Int lane = remainder("lane", copier_, 32), warp = quotient("warp", copier_, 32);
+  const Int piece = remainder("piece", lane, kPieces), eighth = quotient("eighth", lane, kPieces);
+  std::vector<Source> sources;
+  for (int64_t pass = 0; pass < rows / (8 * warps); ++pass) {
+    const Int place = warp * 8 + eighth + Int(pass * 8 * warps), in_tile = remainder("in_tile", place, 4 * apart);
+    const Int row = within("row", place - in_tile + remainder("of_lane", in_tile, 4) * apart + quotient("first", in_tile, 4), rows);
+    sources.push_back(source(operand_number, axes, value("m", first + row), piece * (kPiece / size_of(DType::f32)), guarded));
+    sources.back().turned = true, sources.back().pitch = a ? k_bytes_a() : k_bytes_b();
+    sources.back().to = piece * (4 * sources.back().pitch) + place * size_of(DType::f32);
+  }
+  return sources;
+}
+
 /// Of a step, a thread copies elements of the same rows: along k, of a warp's 4 rows, 8 neighbours at a time; along the rows, of a warp's
 /// 32, one k. Staging::kLaneRows says which places they take.
 std::vector<StagedBlock::Source> StagedBlock::gather_elements(int operand_number, const std::vector<int>& axes, const Int& first,
                                                               int64_t rows, bool guarded) {
   const bool a = operand_number == c_.plan.operand_a;
-  const bool along_k = (a ? s_.copies_a : s_.copies_b) == Staging::Copies::along_k;
+  const Staging::Copies copies = a ? s_.copies_a : s_.copies_b;
+  if (copies == Staging::Copies::turned) return gather_turned(operand_number, axes, first, rows, guarded);
+  const bool along_k = copies == Staging::Copies::along_k;
   const int64_t pitch = a ? k_bytes_a() : k_bytes_b(), warps = copiers_ / 32, step = c_.plan.k_step;
   const int64_t apart = a ? Staging::kLaneRows : Staging::kLaneColumns;  // of a lane's rows
   const Int lane = remainder("lane", copier_, 32), warp = quotient("warp", copier_, 32);
@@ -250,7 +267,7 @@ std::vector<Int> StagedBlock::conditions(const Source& s, const std::vector<Int>
 }
 
 void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int>& at, const Int& to) {
-  if (sources.empty()) return;
+  if (sources.empty() || sources[0].turned) return;
   const int64_t piece = kPiece / element_bytes(*sources[0].operand), along_k = sources[0].m->value[size_t(c_.plan.k_axis)];
   Int step = this->along_k(*sources[0].m, at);
   if (sources.size() > 1) step = value("step_at", step);
@@ -277,6 +294,17 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
       put_copy("cp16", {Address{ring_, to + s.to}, Address{s.pointer, step}}, inside);
     }
   }
+}
+
+void StagedBlock::load_turned(const Source& s, const std::vector<Int>& at, int64_t part) {
+  std::vector<Int> inside = conditions(s, at);
+  if (s.padded_k) inside.push_back(Int(k_extent() - kPiece / size_of(DType::f32)) - at[size_t(c_.plan.k_axis)] - s.first_k);
+  const auto load = [&] { effect("fragment_load_piece", {Int(part), Address{s.pointer, along_k(*s.m, at)}}); };
+  if (inside.empty()) return load();
+  choose(inside, load, [&] { effect("fragment_load_nothing", {Int(part)}); });
+}
+void StagedBlock::store_turned(const Source& s, const Int& to, int64_t part) {
+  effect("fragment_staged_turn", {Int(part), Address{ring_, to + s.to}, Int(s.pitch)});
 }
 
 void StagedBlock::copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill) {

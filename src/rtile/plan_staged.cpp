@@ -31,10 +31,13 @@ bool in_pieces(const Nest& nest, const ir::TensorProgram& program, const NestFac
 
 /// How a lane's factor is copied, if it can be: neighbours along k or along the rows, the last axis fastest, lie side by side, or every
 /// other one does.
-std::optional<Staging::Copies> element_copies(const NestFacts::OperandFacts& o, const Operand& operand, int row_axis, int k) {
+std::optional<Staging::Copies> element_copies(const Nest& nest, const ir::TensorProgram& program, const NestFacts::OperandFacts& o,
+                                              const Operand& operand, int row_axis, int k) {
   if (operand.placement == Placement::prepack) return Staging::Copies::pieces;
   if (operand.placement != Placement::direct || operand.transposed || !o.affine || o.coef[size_t(k)] == 0 || guards_use(o, k)) return {};
   if (!o.guards.empty() && operand.access.out_of_bounds != 0.0) return {};
+  if (in_pieces(nest, program, o, operand, k) && nest.axes[size_t(k)].extent * o.element_bytes % kPieceBytes == 0)
+    return Staging::Copies::turned;
   if (o.coef[size_t(k)] == 1) return Staging::Copies::along_k;
   const int64_t apart = o.coef[size_t(row_axis)];
   return apart == 1 || apart == 2 ? std::optional(Staging::Copies::along_rows) : std::nullopt;
@@ -124,7 +127,7 @@ class BlockPlanner {
     block_.repeatable = !reads_what_it_stores(c.program, facts);
     block_.tensor_copies = in_boxes();
     if (block_.unit == Staging::Unit::lane)
-      block_.copies_a = copies(form.operand_a, block_.row_axes.back()), block_.copies_b = copies(form.operand_b, form.vec);
+      copies_a_ = copies(form.operand_a, block_.row_axes.back()), copies_b_ = copies(form.operand_b, form.vec);
   }
 
   /// Shapes in the order of what they take at least, until that is more than what the last of the best takes.
@@ -160,7 +163,8 @@ class BlockPlanner {
   const PlanContext& c_;
   NestPlan plan_;
   Staging block_;
-  const std::shared_ptr<Staging> tried_ = std::make_shared<Staging>();  ///< plan_'s
+  Staging::Copies copies_a_ = Staging::Copies::pieces, copies_b_ = copies_a_;  ///< unit lane: how factors can be copied
+  const std::shared_ptr<Staging> tried_ = std::make_shared<Staging>();         ///< plan_'s
   int64_t rows_ = 1, columns_;
   std::vector<Shaped> shapes_;
   std::vector<Tried> best_;  ///< ascending
@@ -169,7 +173,11 @@ class BlockPlanner {
   bool group() const { return block_.unit == Staging::Unit::group; }
 
   Staging::Copies copies(int operand, int row_axis) const {
-    return *element_copies(facts_.operands[size_t(operand)], plan_.operands[size_t(operand)], row_axis, plan_.k_axis);
+    return *element_copies(nest_, c_.program, facts_.operands[size_t(operand)], plan_.operands[size_t(operand)], row_axis, plan_.k_axis);
+  }
+  /// Few rows are not turned: some threads would have none.
+  Staging::Copies copies_of(int64_t rows, Staging::Copies copies) const {
+    return copies == Staging::Copies::turned && !shared_out(rows, copies) ? Staging::Copies::along_k : copies;
   }
   /// Does every thread copy as much of so many rows as the others?
   bool shared_out(int64_t rows, Staging::Copies copies) const {
@@ -180,6 +188,8 @@ class BlockPlanner {
         return rows * kStepBytes / kPieceBytes % (32 * warps) == 0;
       case Staging::Copies::along_k:
         return rows % (4 * warps) == 0;
+      case Staging::Copies::turned:
+        return rows % (8 * warps) == 0;
       case Staging::Copies::along_rows:
         return rows % 32 == 0 && (groups % warps == 0 || (warps % groups == 0 && kStep % (warps / groups) == 0));
     }
@@ -219,6 +229,9 @@ class BlockPlanner {
       if ((row_tiles * block_.cluster - 1) * 16 * block_.warp_rows >= rows_ && row_tiles * block_.cluster > 1) break;
       for (int64_t column_tiles = 1; row_tiles * column_tiles <= kMostSums; ++column_tiles) {
         if (column_tiles > 1 && (column_tiles - 1) * 32 * block_.warp_columns >= columns_) break;
+        if (block_.unit == Staging::Unit::lane)
+          block_.copies_a = copies_of(16 * row_tiles * block_.warp_rows, copies_a_),
+          block_.copies_b = copies_of(32 * column_tiles * block_.warp_columns, copies_b_);
         if (!group() && !(shared_out(16 * row_tiles * block_.warp_rows, block_.copies_a) &&
                           shared_out(32 * column_tiles * block_.warp_columns, block_.copies_b)))
           continue;
@@ -333,7 +346,8 @@ bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, c
   const auto copied = [&](int i, int row_axis) {
     const NestFacts::OperandFacts& o = facts.operands[size_t(i)];
     const Operand& operand = form.operands[size_t(i)];
-    return lanes ? element_copies(o, operand, row_axis, form.k_axis).has_value() : in_pieces(nest, c.program, o, operand, form.k_axis);
+    return lanes ? element_copies(nest, c.program, o, operand, row_axis, form.k_axis).has_value()
+                 : in_pieces(nest, c.program, o, operand, form.k_axis);
   };
   const bool packed = form.operands[size_t(form.operand_b)].placement == Placement::prepack;
   return copied(form.operand_a, rows.back()) &&

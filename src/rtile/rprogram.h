@@ -140,8 +140,9 @@ struct Staging {
   /// of warps); every lane for itself, 4 × 4 of a tile of 16 × 32 sums.
   enum class Unit : uint8_t { warp, group, lane } unit = Unit::warp;
   /// How threads copy a factor: 16 bytes of a row at a time; of unit lane, whose stages have all rows of one k after the other, what was
-  /// packed so, or 4 bytes at a time, of 4 rows 8 neighbours along k, or of one k 32 neighbouring rows.
-  enum class Copies : uint8_t { pieces, along_k, along_rows } copies_a = Copies::pieces, copies_b = Copies::pieces;
+  /// packed so, or 4 bytes at a time, of 4 rows 8 neighbours along k, or of one k 32 neighbouring rows; or where rows begin at multiples of
+  /// 16 bytes, by way of registers, 4 neighbours along k of 8 rows at a time (`turned`).
+  enum class Copies : uint8_t { pieces, along_k, along_rows, turned } copies_a = Copies::pieces, copies_b = Copies::pieces;
   int64_t raster = 1;  ///< row blocks that neighbouring tasks walk before the next column; divides rows.blocks
   /// Of unit group: neighbouring row blocks that run at once and bring a packed factor for each other (a thread block cluster); divides
   /// `raster`. Blocks that are launched, a multiple of it: each walks tasks `grid` apart.
@@ -176,7 +177,7 @@ struct Staging {
   bool repeatable = false;
   bool ends_inside() const { return repeatable && rows.extent > block_rows() && rows.extent % block_rows() != 0; }
   /// Of so many rows of a factor: those that a step takes the place of. Four more put 8 neighbours along k of 4 rows in different banks.
-  static int64_t pitch(int64_t rows, Copies copies) { return rows + (copies == Copies::along_k ? 4 : 0); }
+  static int64_t pitch(int64_t rows, Copies copies) { return rows + (copies == Copies::along_k || copies == Copies::turned ? 4 : 0); }
   int64_t row_tiles() const { return rows.hi / warp_rows; }  ///< of 16 rows, a warp's
   /// Stages that are being copied while one is multiplied; a group's products may still be under way when the next begin.
   int ahead() const { return stages - (unit == Unit::group ? 2 : 1); }

@@ -48,6 +48,8 @@ Shape::Copied copied(Staging::Copies how, double rows, double threads) {
       return {rows * 4 / threads, rows * 4 / threads};
     case Staging::Copies::along_k:  // twice 8 of a row's 16
       return {rows * 16 / threads, rows * 8 / threads};
+    case Staging::Copies::turned:  // a load, four stores, and what chooses their order
+      return {rows * 4 / threads * 5, rows * 4 / threads};
     case Staging::Copies::along_rows:
       return {rows * 16 / threads, std::max(1.0, rows / threads)};
   }
@@ -125,16 +127,18 @@ double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan) {
 double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const Staging& s = *plan.staging;
   const double row_blocks = double(s.rows.blocks), column_blocks = double(plan.tile[size_t(plan.vec)].blocks);
-  const double at_once = std::min(1.0, std::sqrt(profile.cores / (row_blocks * column_blocks)));  // of each
+  const auto at_once = [&](double blocks, double others) {  // those that run are about a square of all blocks
+    return std::min(blocks, std::max(std::sqrt(profile.cores), profile.cores / others));
+  };
   const auto of_row = [&](int operand, double sharers, Staging::Copies how, int row_axis) {
     const NestFacts::OperandFacts& o = facts.operands[size_t(operand)];
     const bool in_one_piece = s.producers() && b.packed && operand == plan.operand_b;
-    if (in_one_piece || s.tensor_copies) return brought(std::max(1.0, sharers * at_once)) * (in_one_piece ? 1 : of_boxes(o, plan));
+    if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : of_boxes(o, plan));
     return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
   return double(b.steps * kStepBytes) *
-         (double(b.rows) * b.used_rows * of_row(plan.operand_a, column_blocks, s.copies_a, s.row_axes.back()) +
-          double(b.columns) * of_row(plan.operand_b, row_blocks, s.copies_b, plan.vec));
+         (double(b.rows) * b.used_rows * of_row(plan.operand_a, at_once(column_blocks, row_blocks), s.copies_a, s.row_axes.back()) +
+          double(b.columns) * of_row(plan.operand_b, at_once(row_blocks, column_blocks), s.copies_b, plan.vec));
 }
 
 /// Registers and shared memory: what decides how many blocks an SM holds.
@@ -207,7 +211,7 @@ void count_instructions(hw::GpuWorkload& g, const NestFacts& facts, const NestPl
   // blocks of a cluster begin together, wait for each other's stages and end together (H200, the median of those nine)
   constexpr double kCluster = 900;
   if (s.cluster > 1) g.launch_ns = kCluster;
-  if (s.parts > 1) g.last_ns += exchange_ns(plan, b, profile);
+  if (s.parts > 1) g.launch_ns = exchange_ns(plan, b, profile);  // of blocks that have one task and are all in step
 }
 
 /// Between a block and L2: its factors at every step, and the epilogue's tensors. Lanes that store apart write a part of a line each, which

@@ -213,6 +213,13 @@ TEST_CASE("products of single lanes, in the shim: factors of any length and alig
   for (const auto& [n, k] : {std::pair{40, 70}, {33, 21}})
     spec("{\"name\": \"mm_odd_" + std::to_string(k) + "\", \"op\": \"matmul\", \"params\": {\"m\": 67, \"n\": " + std::to_string(n) +
          ", \"k\": " + std::to_string(k) + "}, \"epilogue\": [\"bias\"]}");
+  for (const auto& [m, n, k] : {std::tuple{67, 40, 72}, {130, 70, 52}, {64, 64, 64}})  // rows begin at multiples of 16 bytes
+    spec("{\"name\": \"mm_turned_" + std::to_string(k) + "\", \"op\": \"matmul\", \"params\": {\"m\": " + std::to_string(m) +
+         ", \"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) + "}}");
+  spec(R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 37, 44]}, "X": {"shape": [3, 50, 44]}},
+       "compute": ["T[b:3,m:37,n:50] = sum(k:44 | Q[b,m,k] * X[b,n,k])"]})json");
+  spec(R"({"name": "images", "op": "conv2d", "params": {"n": 2, "h": 9, "w": 11, "ci": 20, "co": 37, "r": 3, "s": 2, "layout": "NHWC",
+       "stride": 1, "pad": 1}})");
   spec(R"({"name": "ta", "op": "matmul", "params": {"m": 133, "n": 40, "k": 45, "transpose_a": true}})");
   spec(R"json({"name": "values", "inputs": {"P": {"shape": [3, 37, 61]}, "V": {"shape": [3, 61, 50]}},
        "compute": ["O[b:3,i:37,d:50] = sum(j:61 | P[b,i,j] * V[b,j,d])"]})json");
@@ -226,6 +233,7 @@ TEST_CASE("products of single lanes, in the shim: factors of any length and alig
   KernelBatch batch;
   for (const char* device : {"a100", "h100"}) add_staged(batch, problems, hw::load_profile(device));
   CHECK(batch.mentioning("products_f32") == batch.size());
+  CHECK(batch.mentioning("fragment_staged_turn") >= 10);
   CHECK(batch.size() >= 2 * problems.size());
   check(batch);
 }

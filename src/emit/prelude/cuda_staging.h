@@ -158,6 +158,25 @@ INLINE void fragment_staged_f32_b(vu* b, const void* p) {
   const uint4 v = smem_get((const uint4*)p + lane() % 8);
   b[0] = v.x, b[1] = v.y, b[2] = v.z, b[3] = v.w;
 }
+//@ fragment_load_piece
+/// 16 bytes.
+INLINE void fragment_load_piece(vu* a, const void* p) {
+  const uint4 v = __ldg((const uint4*)p);
+  a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+}
+//@ fragment_load_nothing
+INLINE void fragment_load_nothing(vu* a) { a[0] = a[1] = a[2] = a[3] = 0; }
+//@ fragment_staged_turn
+/// The four k of a row, `apart` bytes from one to the next. Of four neighbouring threads the last two begin with their third: a warp's 8
+/// rows of 16 k, which lie in banks 4 from k to k, 16 from thread to thread, then meet in none.
+INLINE void fragment_staged_turn(const vu* a, void* p, int apart) {
+  const bool third = lane() & 2;
+  uint8_t* const q = (uint8_t*)p;
+  smem_put((vu*)(q + (third ? 2 * apart : 0)), third ? a[2] : a[0]);
+  smem_put((vu*)(q + (third ? 3 * apart : apart)), third ? a[3] : a[1]);
+  smem_put((vu*)(q + (third ? 0 : 2 * apart)), third ? a[0] : a[2]);
+  smem_put((vu*)(q + (third ? apart : 3 * apart)), third ? a[1] : a[3]);
+}
 //@ products_f32
 /// One k of a lane's 4 × 4 sums of each of rows × columns tiles. Along the shorter side to and fro, each product has one factor in common
 /// with the one before: compilers then keep that factor at the multiplier, and the other registers in different banks.
