@@ -32,31 +32,27 @@ class MultistageLowering : StagedBlock {
   }
 
  private:
-  /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free.
+  /// Copies run ahead of the products; one barrier a round: what was copied is there for all, and the stage to be filled is free. What is
+  /// turned is on its way in registers during a round's products. (Parts of it between them, told apart by branches, cost more.)
   void multiply(const std::vector<Source>& of_a, const std::vector<Source>& of_b) {
     const int64_t rounds = c_.plan.k_steps(c_.nest) / s_.depth, ahead = s_.ahead();
     const std::vector<Turned> turned = to_be_turned(of_a, of_b);
-    const int64_t parts = lanes() ? s_.depth * c_.plan.k_step / written_out() : 1;
-    first_turned_ = s_.factor_sets * (row_tiles() + column_tiles());
-    const int64_t fragments = first_turned_ + ceil_div(std::ssize(turned), parts);
-    effect("fragments", {Int(row_tiles() * column_tiles()), Int(fragments), Int(integer())});
+    const int64_t factors = s_.factor_sets * (row_tiles() + column_tiles());
+    effect("fragments", {Int(row_tiles() * column_tiles()), Int(factors + std::ssize(turned)), Int(integer())});
     zero_sums();
     const int round = b_.variable("round", 0, rounds + ahead - 1);
     loop(round, rounds + ahead, [&] {
-      const std::vector<Int> filled{Int::var(round) - Int(ahead)}, to_fill{Int(rounds - 1) - Int::var(round)};
-      // the stage that was filled `ahead` rounds ago
-      const auto use = [&] { return remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * memory_.stage; };
       effect("cp_wait", {Int(ahead - 1)});
       effect("block_sync");
-      when(to_fill, [&] { copy_stage(of_a, of_b, round, remainder("fill", Int::var(round), s_.stages)); });
-      effect("cp_commit");
-      if (!lanes()) return when(filled, [&] { multiply_fragments(use()); });
-      const auto turn_some = [&](int64_t stored, int64_t loaded) {
-        if (!turned.empty()) when(to_fill, [&] { turn(turned, round, parts, stored, loaded); });
+      const auto fill = [&](auto&& inside) {
+        when({Int(rounds - 1) - Int::var(round)}, [&] { inside(remainder("fill", Int::var(round), s_.stages)); });
       };
-      if (turned.empty()) return when(filled, [&] { multiply_lanes(use(), turn_some); });
-      choose(
-          filled, [&] { multiply_lanes(use(), turn_some); }, [&] { turn_all(turned, round, fragments); });
+      fill([&](const Int& stage) { copy_stage(of_a, of_b, round, stage), load_turned(turned, round, factors); });
+      effect("cp_commit");
+      when({Int::var(round) - Int(ahead)}, [&] {  // the stage that was filled `ahead` rounds ago
+        multiply_fragments(remainder("use", Int::var(round) + Int(s_.stages - ahead), s_.stages) * memory_.stage);
+      });
+      if (!turned.empty()) fill([&](const Int& stage) { store_turned(turned, stage, factors); });
     });
     effect("block_sync");  // the sums take the stages' place
   }
@@ -76,37 +72,21 @@ class MultistageLowering : StagedBlock {
     }
     return turned;
   }
-  int64_t first_turned_ = 0;  ///< among the fragments
-
-  void load_some(const std::vector<Turned>& turned, int round, int64_t first, int64_t end, int64_t part) {
+  void load_turned(const std::vector<Turned>& turned, int round, int64_t part) {
     std::vector<Int> at;
-    for (int64_t i = first; i < end; ++i) {
-      const Turned& t = turned[size_t(i)];
-      if (i == first || t.step != turned[size_t(i) - 1].step) at = reduced_at(Int::var(round, s_.depth) + Int(t.step));
-      load_turned(*t.source, at, part + i - first);
+    for (size_t i = 0; i < turned.size(); ++i) {
+      if (i == 0 || turned[i].step != turned[i - 1].step) at = reduced_at(Int::var(round, s_.depth) + Int(turned[i].step));
+      load_piece(*turned[i].source, at, part + int64_t(i));
     }
   }
-  void store_some(const std::vector<Turned>& turned, int round, int64_t first, int64_t end, int64_t part) {
-    const Int fill = remainder("fill", Int::var(round), s_.stages) * memory_.stage;
-    for (int64_t i = first; i < end; ++i) store_turned(*turned[size_t(i)].source, fill + Int(turned[size_t(i)].at), part + i - first);
-  }
-  /// Between the products: the `stored`-th of so many parts, which has been on its way since the products before, goes to its stage, and
-  /// the `loaded`-th is asked for; none if < 0.
-  void turn(const std::vector<Turned>& turned, int round, int64_t parts, int64_t stored, int64_t loaded) {
-    const auto first = [&](int64_t part) { return part * std::ssize(turned) / parts; };
-    if (stored >= 0) store_some(turned, round, first(stored), first(stored + 1), first_turned_);
-    if (loaded >= 0) load_some(turned, round, first(loaded), first(loaded + 1), first_turned_);
-  }
-  /// Before there are products: as many at a time as there are registers for.
-  void turn_all(const std::vector<Turned>& turned, int round, int64_t fragments) {
-    for (int64_t first = 0; first < std::ssize(turned); first += fragments) {
-      const int64_t end = std::min<int64_t>(first + fragments, std::ssize(turned));
-      load_some(turned, round, first, end, 0), store_some(turned, round, first, end, 0);
-    }
+  void store_turned(const std::vector<Turned>& turned, const Int& stage, int64_t part) {
+    for (size_t i = 0; i < turned.size(); ++i)
+      store_piece(*turned[i].source, stage * memory_.stage + Int(turned[i].at), part + int64_t(i));
   }
 
   /// Factors by way of registers, a step at a time.
   void multiply_fragments(const Int& from) {
+    if (lanes()) return multiply_lanes(from);
     for (int64_t d = 0; d < s_.depth; ++d) multiply_warps(from + Int(d * step_bytes_a()), from + Int(part_b_ + d * step_bytes_b()));
   }
 
@@ -125,19 +105,15 @@ class MultistageLowering : StagedBlock {
 
   /// One k after the other. Where two have registers, the factors of the next are on their way also across the ends of the loop: a warp
   /// that has a scheduler for itself began each round of it with the wait for them.
-  void multiply_lanes(const Int& from, const std::function<void(int64_t stored, int64_t loaded)>& turn_some) {
-    const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step, parts = all / at_once;
-    const int part = b_.variable("part", 0, parts - 1);
+  void multiply_lanes(const Int& from) {
+    const int64_t at_once = written_out(), all = s_.depth * c_.plan.k_step;
+    const int part = b_.variable("part", 0, all / at_once - 1);
     const Int first = Int::var(part, at_once);
-    const auto beside = [&] {
-      for (int64_t p = 0; p < parts; ++p) when(equal(Int::var(part), p), [&] { turn_some(p - 1, p); });
-    };
     if (s_.factor_sets == 1) {
       const int k = b_.variable("k", 0, at_once - 1);
       const auto one = [&] { fetch_lanes(from, first + Int::var(k), 0), multiply_one(0); };
-      loop(
-          part, parts, [&] { beside(), loop(k, at_once, one, For::Unroll::all); }, For::Unroll::never);
-      return turn_some(parts - 1, -1);
+      return loop(
+          part, all / at_once, [&] { loop(k, at_once, one, For::Unroll::all); }, For::Unroll::never);
     }
     const auto two = [&](const Int& k, bool last) {
       fetch_lanes(from, k + Int(1), 1);
@@ -151,9 +127,8 @@ class MultistageLowering : StagedBlock {
     };
     fetch_lanes(from, Int(0), 0);
     loop(
-        part, parts,
+        part, all / at_once,
         [&] {
-          beside();
           if (at_once > 2) {
             const int k = b_.variable("k", 0, at_once / 2 - 2);
             loop(
@@ -162,7 +137,6 @@ class MultistageLowering : StagedBlock {
           two(first + Int(at_once - 2), true);
         },
         For::Unroll::never);
-    turn_some(parts - 1, -1);
   }
   /// Of the loop over k so much is its body as an SM's cache of instructions (32 KiB) holds beside what else there is. (H200, one warp a
   /// scheduler: of 34 KiB a third of the time was lost; 1024³, 64 KiB: 109 µs, 61 as a loop.)

@@ -128,8 +128,8 @@ class StagedBlock {
   /// Both factors' steps of a round into the stage `fill`, but for what is turned.
   void copy_stage(const std::vector<Source>& of_a, const std::vector<Source>& of_b, int round, const Int& fill);
   /// 16 bytes of what is turned, into part `part` of a thread's fragments; and from there to the stage, from `to` on.
-  void load_turned(const Source& source, const std::vector<Int>& at, int64_t part);
-  void store_turned(const Source& source, const Int& to, int64_t part);
+  void load_piece(const Source& source, const std::vector<Int>& at, int64_t part);
+  void store_piece(const Source& source, const Int& to, int64_t part);
   void zero_sums();
   void settle();
   /// Sums of 16 rows and `together` tiles of columns at a time pass through `sums`, this warp's, and come back as vectors; those of the

@@ -296,14 +296,14 @@ void StagedBlock::copy(const std::vector<Source>& sources, const std::vector<Int
   }
 }
 
-void StagedBlock::load_turned(const Source& s, const std::vector<Int>& at, int64_t part) {
+void StagedBlock::load_piece(const Source& s, const std::vector<Int>& at, int64_t part) {
   std::vector<Int> inside = conditions(s, at);
   if (s.padded_k) inside.push_back(Int(k_extent() - kPiece / size_of(DType::f32)) - at[size_t(c_.plan.k_axis)] - s.first_k);
-  const auto load = [&] { effect("fragment_load_piece", {Int(part), Address{s.pointer, along_k(*s.m, at)}}); };
-  if (inside.empty()) return load();
-  choose(inside, load, [&] { effect("fragment_load_nothing", {Int(part)}); });
+  std::vector<Arg> args{Int(part), Address{s.pointer, along_k(*s.m, at)}};
+  args.insert(args.end(), inside.begin(), inside.end());
+  effect("fragment_load_piece", std::move(args));
 }
-void StagedBlock::store_turned(const Source& s, const Int& to, int64_t part) {
+void StagedBlock::store_piece(const Source& s, const Int& to, int64_t part) {
   effect("fragment_staged_turn", {Int(part), Address{ring_, to + s.to}, Int(s.pitch)});
 }
 

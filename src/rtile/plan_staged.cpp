@@ -275,6 +275,14 @@ class BlockPlanner {
     return block_.parts == 1 || sums <= block_.stages * block_.depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
   }
 
+  /// What a thread turns of a stage waits in registers, of which there are few.
+  int turned_pieces() const {
+    const auto pieces = [&](Staging::Copies copies, int64_t rows) {
+      return copies == Staging::Copies::turned ? int(rows * block_.depth / (8 * block_.warps())) : 0;
+    };
+    return pieces(block_.copies_a, block_.block_rows()) + pieces(block_.copies_b, plan_.block_columns());
+  }
+
   /// The fewest steps of k of which stages are filled to the end; a row of a box is two, which are neighbours.
   void make_up_k() {
     const auto filled = [&] {
@@ -285,6 +293,8 @@ class BlockPlanner {
   }
 
   void consider() {
+    constexpr int kMostTurned = 8;
+    if (turned_pieces() > kMostTurned) return;
     *tried_ = block_;
     const hw::GpuWorkload g = block_workload(nest_, facts_, plan_, c_.profile);
     if (g.registers + spare() > c_.profile.gpu.max_registers_per_thread || g.shared_bytes > c_.profile.gpu.smem_per_block) return;

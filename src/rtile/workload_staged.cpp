@@ -34,6 +34,7 @@ struct Shape {
   double row_tiles, column_tiles;  ///< of 16 rows and 32 columns, a multiplying warp's
   struct Copied {
     double copies = 0, rows = 0;  ///< a copying thread's, a step; rows that they are of, each with a pointer
+    double waiting = 0;           ///< registers in which it is on its way
   } a, b;                         ///< a bulk copy is nobody's
   double blocks;                  ///< of the launch
   double finished;                ///< share of the task's sums that a block finishes
@@ -49,7 +50,7 @@ Shape::Copied copied(Staging::Copies how, double rows, double threads) {
     case Staging::Copies::along_k:  // twice 8 of a row's 16
       return {rows * 16 / threads, rows * 8 / threads};
     case Staging::Copies::turned:  // a load, four stores, and what chooses their order
-      return {rows * 4 / threads * 5, rows * 4 / threads};
+      return {rows * 4 / threads * 5, rows * 4 / threads, rows * 4 / threads * 4};
     case Staging::Copies::along_rows:
       return {rows * 16 / threads, std::max(1.0, rows / threads)};
   }
@@ -112,15 +113,15 @@ hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Pro
 /// clusters than the same tiles without.
 double brought(double sharers) { return std::min(1.0, 1.6 / std::sqrt(sharers)); }
 
-/// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes take L2 somewhat longer than what comes in one
-/// piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1 and 8.8).
-double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan) {
-  constexpr double kSlower = 1.25;
+/// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes that blocks share take L2 somewhat longer than what
+/// comes in one piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1 and 8.8).
+double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan, double sharers) {
+  const double slower = sharers > 1 ? 1.25 : 1;
   constexpr int64_t line = 2 * kStepBytes;
   int64_t apart = line;  // rows begin at multiples of it
   for (size_t a = 0; a < o.coef.size(); ++a)
     if (int(a) != plan.k_axis) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
-  return kSlower * (2 - double(apart) / double(line));
+  return slower * (2 - double(apart) / double(line));
 }
 
 /// Between a block and L2.
@@ -133,7 +134,9 @@ double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b
   const auto of_row = [&](int operand, double sharers, Staging::Copies how, int row_axis) {
     const NestFacts::OperandFacts& o = facts.operands[size_t(operand)];
     const bool in_one_piece = s.producers() && b.packed && operand == plan.operand_b;
-    if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : of_boxes(o, plan));
+    if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : of_boxes(o, plan, sharers));
+    // threads ask for half of a line of each row at a time (H200: f16, 3 × 3 over 64 channels 37 µs, 3000 × 3000 × 200 25)
+    if (how == Staging::Copies::pieces && !(b.packed && operand == plan.operand_b)) return 2.0;
     return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
   return double(b.steps * kStepBytes) *
@@ -148,7 +151,7 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows), sums = b.vectors() + step_of(s.unit, b).registers;
+  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows), sums = b.vectors() + step_of(s.unit, b).registers + (b.a.waiting + b.b.waiting) * s.depth;
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 

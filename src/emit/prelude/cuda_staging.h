@@ -159,13 +159,12 @@ INLINE void fragment_staged_f32_b(vu* b, const void* p) {
   b[0] = v.x, b[1] = v.y, b[2] = v.z, b[3] = v.w;
 }
 //@ fragment_load_piece
-/// 16 bytes.
-INLINE void fragment_load_piece(vu* a, const void* p) {
-  const uint4 v = __ldg((const uint4*)p);
+/// 16 bytes, all 0 unless `inside`.
+INLINE void fragment_load_piece(vu* a, const void* p, bool inside = true) {
+  uint4 v = {};
+  if (inside) v = __ldg((const uint4*)p);
   a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
 }
-//@ fragment_load_nothing
-INLINE void fragment_load_nothing(vu* a) { a[0] = a[1] = a[2] = a[3] = 0; }
 //@ fragment_staged_turn
 /// The four k of a row, `apart` bytes from one to the next. Of four neighbouring threads the last two begin with their third: a warp's 8
 /// rows of 16 k, which lie in banks 4 from k to k, 16 from thread to thread, then meet in none.
