@@ -229,6 +229,10 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
   if (!product && !o.primitive.starts_with("fragment_")) return false;
   used.insert(o.primitive);
   line() << o.primitive << "(" << element_of(part ? parts_ : sums_, args[0]);
+  if (o.primitive == "fragment_store_pair") {  // sums of two tiles
+    out_ << ", " << element_of(sums_, args[1]) << ", " << args[2] << ", " << args[3] << ");\n";
+    return true;
+  }
   if (o.primitive == "fragment_load_piece") {  // from, and the conditions without which it is zeros
     std::vector<Int> inside;
     for (size_t i = 2; i < o.args.size(); ++i) inside.push_back(std::get<Int>(o.args[i]));

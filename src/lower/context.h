@@ -161,6 +161,9 @@ bool masked_where_read(const NestContext& context, int operand);
 /// first store, more would take the registers of other warps.
 Body loads_first(const LoopProgram& program, Body body, int ahead = 12);
 
+/// Stores of 16-bit vectors that are neighbours, as one: a GPU's, of a body without loops in which nothing is read after it is stored.
+Body pair_stores(const LoopProgram& program, Body body);
+
 /// Tiles of NestPlan::run_axis, whose blocks are alike (TileVariant::run), as a procedure.
 Proc lower_run(NestContext& context, const TileParams& params, const TileVariant& variant, const std::string& name);
 

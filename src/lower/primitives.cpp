@@ -51,6 +51,7 @@ Table make_table() {
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
   t["vi_load_bytes"] = t["vi_load_group"];
   t["vi_load_bytes_n"] = {{.bytes = 1, .lanes = Lanes::bytes, .upper = 1}};
+  t["vf_store_pair_f16"] = t["vf_store_pair_bf16"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
   t["vi_store_bytes"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};
   t["copy_element"] = t["copy_tf32"] = {{.address = 1}, {.write = true}};
   t["zero_element"] = {{.write = true}};
@@ -61,7 +62,8 @@ Table make_table() {
   // a warp's fragments: which lane touches what is checked where such kernels are executed
   t["fragment_load_a"] = t["fragment_load_a_unaligned"] = t["fragment_load_b"] = t["fragment_staged_a"] = t["fragment_staged_b"] =
       t["fragment_staged_tf32_a"] = t["fragment_staged_tf32_b"] = t["fragment_staged_f32_a"] = t["fragment_staged_f32_b"] =
-          t["fragment_store_f32"] = t["fragment_store"] = t["cp16"] = t["cp16_part"] = t["cp4"] = {};
+          t["fragment_store_f32"] = t["fragment_store"] = t["fragment_store_pair"] = t["fragment_give"] = t["fragment_take"] =
+              t["fragment_load_piece"] = t["fragment_staged_turn"] = t["cp16"] = t["cp16_part"] = t["cp4"] = {};
   t["wgmma_f16"] = t["wgmma_bf16"] = t["wgmma_s8"] = t["wgmma_tf32"] = t["bulk_copy"] = t["bulk_copy_all"] = {};
   for (const char* rank : {"2d", "3d", "4d"}) t["tensor_copy_" + std::string(rank)] = {};
   t["pixel_copy"] = {};

@@ -80,8 +80,7 @@ class MultistageLowering : StagedBlock {
     }
   }
   void store_turned(const std::vector<Turned>& turned, const Int& stage, int64_t part) {
-    for (size_t i = 0; i < turned.size(); ++i)
-      store_piece(*turned[i].source, stage * memory_.stage + Int(turned[i].at), part + int64_t(i));
+    for (size_t i = 0; i < turned.size(); ++i) store_piece(*turned[i].source, stage * memory_.stage + Int(turned[i].at), part + int64_t(i));
   }
 
   /// Factors by way of registers, a step at a time.

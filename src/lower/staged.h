@@ -150,12 +150,14 @@ class StagedBlock {
   std::vector<Int> conditions(const Source& source, const std::vector<Int>& at);
   std::vector<Source> panel_pieces(const Addressing& m);
   int64_t rows_together() const;
-  /// Sums of 16 rows of a warp: their first row and column in the matrix, the memory where they wait, tiles side by side.
+  /// Sums of some rows of a warp: their first row and column in the matrix, the memory where they wait, tiles side by side; rows, and how
+  /// far apart those and the tiles are there.
   struct Leaving {
     Int row, column;
     int sums;
-    int64_t tiles;
+    int64_t tiles, rows = 16, pitch = rtile::kFragmentRow, apart = rtile::kFragmentTile;
   };
+  bool in_pairs() const;
   void leave(const Leaving& l);
   void leave_columns(const Leaving& l);
   void leave_rows(const Leaving& l);

@@ -15,16 +15,34 @@ void StagedBlock::epilogue(int sums, int64_t together, int64_t first, int64_t en
   const int64_t apart = group() ? 64 : 16;
   const Int in_group = group() ? remainder("in_group", warp_, 4) * 16 : Int(0);
   const Int warp_row = value("warp_row", first_row_ + row_warp_ * (row_tiles() * apart) + in_group);
-  const Int warp_column = value("warp_column", first_column_ + column_warp_ * (column_tiles() * 32));
+  const Int warp_column = first_column_ + column_warp_ * (column_tiles() * 32);
+  const bool pairs = in_pairs();
   for (int64_t i = 0; i < row_tiles(); ++i)
-    for (int64_t j = 0; j < column_tiles(); j += together) {
-      const int64_t tiles = std::min(together, column_tiles() - j);
-      if (i * column_tiles() + j < first || i * column_tiles() + j >= end) continue;
+    for (int64_t j = 0, tiles; j < column_tiles(); j += tiles) {
+      const int64_t number = i * column_tiles() + j;
+      tiles = std::min(together, column_tiles() - j);
+      if (number < first || number >= end) continue;
+      if (pairs && j + 1 < column_tiles() && number + 1 < end) {  // 8 rows of two take the place of 16 of one
+        tiles = 2;
+        for (int64_t half = 0; half < 2; ++half) {
+          effect("fragment_store_pair", {Int(number), Int(number + 1), Address{sums, Int(0)}, Int(half)});
+          leave({value("m", warp_row + Int(i * apart + half * 8)), warp_column + Int(j * 32), sums, 2, 8, 72, 32});
+        }
+        continue;
+      }
       for (int64_t t = 0; t < tiles; ++t)
         effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
                {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
       leave({value("m", warp_row + Int(i * apart)), warp_column + Int(j * 32), sums, tiles});
     }
+}
+
+/// Of results of 16 bits two tiles are a line. Pre: sums leave tile by tile.
+bool StagedBlock::in_pairs() const {
+  if (!group() || s_.line > 1) return false;
+  bool half = false;
+  c_.nest.for_each_statement([&](const rtile::Statement& t) { half |= t.store && size_of(c_.program[t.tensor].dtype) == 2; });
+  return half;
 }
 
 /// Column by column where the rows' results are neighbours in memory.
@@ -80,13 +98,13 @@ void StagedBlock::leave_columns(const Leaving& l) {
 /// What may lie beyond the matrix takes more care.
 void StagedBlock::leave_rows(const Leaving& l) {
   const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec);
-  const Int last = l.row + Int(15), end = l.column + Int(l.tiles * 32);
+  const Int last = l.row + Int(l.rows - 1), end = l.column + Int(l.tiles * 32);
   std::vector<Int> inside;
   if (b_.range(last).second >= all) inside.push_back(Int(all - 1) - last);
   if (b_.range(end).second > columns) inside.push_back(Int(columns) - end);
   if (inside.empty())
     leave_whole(l);
-  else if (all < 16 || columns < 32 * l.tiles || l.tiles == 1)
+  else if (all < l.rows || columns < 32 * l.tiles || l.tiles == 1)
     leave_part(l);
   else
     choose(
@@ -100,20 +118,20 @@ void StagedBlock::leave_some(const Int& rows, const std::function<void(const Int
   body(some, [&] {
     for (int64_t r = 0; r < rows_together(); ++r) leave_row(rows + Int(r));
   });
-  some = loads_first(b_.program, std::move(some), kAhead);
+  some = pair_stores(b_.program, loads_first(b_.program, std::move(some), kAhead));
   bodies_.back()->insert(bodies_.back()->end(), some.begin(), some.end());
 }
 
 void StagedBlock::leave_whole(const Leaving& l) {
   const int64_t all = points(s_.row_axes), columns = extent(c_.plan.vec), together = rows_together();
-  const int rows = b_.variable("rows", 0, 16 / together - 1);
+  const int rows = b_.variable("rows", 0, l.rows / together - 1);
   const auto leave_row = [&](const Int& row) {
     for (int64_t t = 0; t < l.tiles; ++t)
-      leave_vector(result(within("m", l.row + row, all)), l.sums, Int(t * rtile::kFragmentTile) + row * rtile::kFragmentRow,
+      leave_vector(result(within("m", l.row + row, all)), l.sums, Int(t * l.apart) + row * l.pitch,
                    within("n", l.column + Int(t * 32), columns - 31), 32);
   };
   loop(
-      rows, 16 / together, [&] { leave_some(Int::var(rows, together), leave_row); }, For::Unroll::never);
+      rows, l.rows / together, [&] { leave_some(Int::var(rows, together), leave_row); }, For::Unroll::never);
 }
 
 /// A tile after the other, and one by one only the rows at the matrix' end.
@@ -122,10 +140,10 @@ void StagedBlock::leave_part(const Leaving& l) {
   const int in_all = l.tiles > 1 ? b_.variable("tile", 0, l.tiles - 1) : -1;
   const auto tile = [&](int64_t size) { return in_all < 0 ? Int(0) : Int::var(in_all, size); };
   const auto of_columns = [&](const Int& n, int lanes) {
-    const int rows = b_.variable("rows", 0, 16 / together - 1), row = b_.variable("row", 0, together - 1);
+    const int rows = b_.variable("rows", 0, l.rows / together - 1), row = b_.variable("row", 0, together - 1);
     const Int some = Int::var(rows, together), one = some + Int::var(row);
     const auto leave_row = [&](const Int& r) {
-      leave_vector(result(within("m", l.row + r, all)), l.sums, tile(rtile::kFragmentTile) + r * rtile::kFragmentRow, n, lanes);
+      leave_vector(result(within("m", l.row + r, all)), l.sums, tile(l.apart) + r * l.pitch, n, lanes);
     };
     const auto together_or_not = [&] {
       const auto all_of_them = [&] { leave_some(some, leave_row); };
@@ -133,10 +151,10 @@ void StagedBlock::leave_part(const Leaving& l) {
         loop(
             row, together, [&] { when({Int(all - 1) - l.row - one}, [&] { leave_row(one); }); }, For::Unroll::never);
       };
-      if (b_.range(l.row).second + 15 < all) return all_of_them();
+      if (b_.range(l.row).second + l.rows - 1 < all) return all_of_them();
       choose({Int(all - together) - l.row - some}, all_of_them, one_by_one);
     };
-    loop(rows, 16 / together, together_or_not, For::Unroll::never);
+    loop(rows, l.rows / together, together_or_not, For::Unroll::never);
   };
   const auto one_tile = [&] { by_columns(value("n", l.column + tile(32)), of_columns); };
   l.tiles > 1 ? loop(in_all, l.tiles, one_tile, For::Unroll::never) : one_tile();

@@ -264,8 +264,7 @@ class BlockPlanner {
         const int64_t bytes =
             stages * depth * kStepBytes *
             (Staging::pitch(block_.block_rows(), block_.copies_a) + Staging::pitch(plan_.block_columns(), block_.copies_b));
-        const int64_t rounds = plan_.k_steps(nest_) / depth / block_.parts;
-        if (bytes <= c_.profile.gpu.smem_per_block && block_.ahead() >= 1 && block_.ahead() <= rounds && sums_fit()) consider();
+        if (bytes <= c_.profile.gpu.smem_per_block && block_.ahead() >= 1 && block_.ahead() <= rounds_of_block() && sums_fit()) consider();
       }
   }
 
@@ -273,6 +272,12 @@ class BlockPlanner {
   bool sums_fit() const {
     const int64_t sums = block_.block_rows() * plan_.block_columns() * 4;
     return block_.parts == 1 || sums <= block_.stages * block_.depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
+  }
+
+  /// ... before which there is nothing to be copied. Boxes of a block's next task are asked for during the last.
+  int64_t rounds_of_block() const {
+    const bool on = block_.tensor_copies && block_.parts == 1;
+    return plan_.k_steps(nest_) / block_.depth / block_.parts * (on ? ceil_div(plan_.tasks(), c_.profile.cores) : 1);
   }
 
   /// What a thread turns of a stage waits in registers, of which there are few.

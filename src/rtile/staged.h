@@ -41,6 +41,10 @@ std::optional<PixelBox> pixel_box(const Nest& nest, const NestFacts::OperandFact
 /// Its best block tiles, estimated. Pre: can_stage.
 std::vector<NestPlan> plan_staged(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& context);
 
+/// L2 takes as long for a vector of 16-bit results, half a line, as for a whole one (H200: 4096 × 4096 × 64 of bf16, 18 to 20 µs, where
+/// whole lines would be written in 6).
+constexpr double kHalfLines = 2;
+
 /// Less than its estimate, whatever its stages: the products of the busiest SM, and its factors' way from L2.
 double least_us(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const hw::Profile& profile);
 /// What a GPU does for it, but for the traffic from memory.

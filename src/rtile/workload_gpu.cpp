@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rtile/workload.h"
+#include "rtile/staged.h"
 
 namespace rgen::rtile {
 
@@ -169,6 +169,7 @@ double GpuTile::stored_apart(const NestFacts::OperandFacts& o, const NestPlan& p
   double neighbours = 1;  // of an element's line that its task stores too
   for (size_t a = 0; a < plan.tile.size(); ++a)
     if (int(a) != along && std::abs(o.coef[a]) == 1) neighbours = std::min(line, double(plan.tile[a].size()));
+  if (plan.form == AtomForm::warp && o.element_bytes == 2) return kHalfLines;
   return std::abs(o.coef[size_t(along)]) > 1 ? neighbours : 1;
 }
 

@@ -113,8 +113,9 @@ hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Pro
 /// clusters than the same tiles without.
 double brought(double sharers) { return std::min(1.0, 1.6 / std::sqrt(sharers)); }
 
-/// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes that blocks share take L2 somewhat longer than what
-/// comes in one piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1 and 8.8).
+/// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes that blocks share take L2 somewhat longer than
+/// what comes in one piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1
+/// and 8.8).
 double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan, double sharers) {
   const double slower = sharers > 1 ? 1.25 : 1;
   constexpr int64_t line = 2 * kStepBytes;
@@ -151,7 +152,8 @@ void count_resources(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan&
   g.shared_bytes = block_memory(plan).bytes;
   // a pointer and coordinates for every row that is copied; a packed factor needs one pointer
   const double guards = double(facts.operands[size_t(plan.operand_a)].guards.size());
-  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows), sums = b.vectors() + step_of(s.unit, b).registers + (b.a.waiting + b.b.waiting) * s.depth;
+  const double pointers = b.a.rows * (2 + 2 * guards) + (b.packed ? 2 : 2 * b.b.rows),
+               sums = b.vectors() + step_of(s.unit, b).registers + (b.a.waiting + b.b.waiting) * s.depth;
   g.registers = int(round_up(int64_t(s.producers() ? std::max(sums, pointers) : sums + pointers) + 40, 8));
 }
 
@@ -229,8 +231,9 @@ void count_bytes(hw::GpuWorkload& g, const NestFacts& facts, const NestPlan& pla
     const bool by_row = std::any_of(axes.begin(), axes.end(), [&](int x) { return o.coef[size_t(x)] != 0; });
     const double elements = (by_row ? rows : 1) * (o.coef[size_t(plan.vec)] != 0 ? double(b.columns) : 1);
     const double apart = o.is_store && std::abs(o.coef[size_t(plan.vec)]) > 1 ? 1 - b.in_line : 0;
+    const bool half_lines = o.is_store && o.element_bytes == 2 && !(plan.staging->unit == Staging::Unit::group && plan.column_tiles() > 1);
     (o.is_store ? g.block_write_bytes : g.block_read_bytes) +=
-        elements * (apart * 2 * profile.levels[1].line_bytes + (1 - apart) * o.element_bytes);
+        elements * (apart * 2 * profile.levels[1].line_bytes + (1 - apart) * o.element_bytes * (half_lines ? kHalfLines : 1));
   }
 }
 

@@ -202,6 +202,8 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   CHECK(batch.mentioning("pixel_copy") >= 6);
   CHECK(batch.mentioning("own_turns") >= 10);
   CHECK(batch.mentioning("fragment_take") >= 10);
+  CHECK(batch.mentioning("vf_store_pair_f16") >= 5);
+  CHECK(batch.mentioning("vf_store_pair_bf16") >= 5);
   check(batch);
 }
 

@@ -137,6 +137,16 @@ INLINE void vf_store_bf16(uint16_t* p, vf v) { p[lane()] = narrow_bf16(v); }
 INLINE void vf_store_bf16_n(uint16_t* p, vf v, int n) {
   if (lane() < n) p[lane()] = narrow_bf16(v);
 }
+//@ neighbours_of_two
+/// Lane l of v and w has elements l and 32 + l of 64: it gets 2l and 2l + 1, as one word.
+INLINE vu neighbours_of_two(uint16_t v, uint16_t w) {
+  const vu both = v | (vu)w << 16;
+  const vu even = __shfl_sync(0xffffffffu, both, lane() * 2 & 31), odd = __shfl_sync(0xffffffffu, both, (lane() * 2 & 31) + 1);
+  return __byte_perm(even, odd, lane() < 16 ? 0x5410 : 0x7632);
+}
+//@ vf_store_pair_bf16
+/// 64 neighbours: a line at once. p is a multiple of 4 bytes.
+INLINE void vf_store_pair_bf16(uint16_t* p, vf v, vf w) { ((vu*)p)[lane()] = neighbours_of_two(narrow_bf16(v), narrow_bf16(w)); }
 //@ vf_scatter_bf16
 INLINE void vf_scatter_bf16(uint16_t* p, int64_t stride, vf v) { p[lane() * stride] = narrow_bf16(v); }
 //@ vf_scatter_bf16_n
@@ -149,6 +159,9 @@ INLINE void vf_store_f16(uint16_t* p, vf v) { p[lane()] = narrow_f16(v); }
 INLINE void vf_store_f16_n(uint16_t* p, vf v, int n) {
   if (lane() < n) p[lane()] = narrow_f16(v);
 }
+//@ vf_store_pair_f16
+/// As vf_store_pair_bf16.
+INLINE void vf_store_pair_f16(uint16_t* p, vf v, vf w) { ((vu*)p)[lane()] = neighbours_of_two(narrow_f16(v), narrow_f16(w)); }
 //@ vf_scatter_f16
 INLINE void vf_scatter_f16(uint16_t* p, int64_t stride, vf v) { p[lane() * stride] = narrow_f16(v); }
 //@ vf_scatter_f16_n

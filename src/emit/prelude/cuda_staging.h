@@ -112,6 +112,22 @@ INLINE void fragment_store(const V* c, V* p) {
   }
   __syncwarp();
 }
+//@ fragment_store_pair
+/// The upper (half 0) or lower 8 rows of two neighbouring tiles, 64 sums a row, 72 apart.
+template <class V>
+INLINE void fragment_store_pair(const V* c, const V* d, V* p, int half) {
+  struct alignas(8) pair {
+    V x, y;
+  };
+  V* const q = p + lane() / 4 * 72 + lane() % 4 * 2;
+  __syncwarp();  // what was here has been read
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    smem_put((pair*)(q + 8 * j), pair{c[4 * j + 2 * half], c[4 * j + 2 * half + 1]});
+    smem_put((pair*)(q + 8 * j + 32), pair{d[4 * j + 2 * half], d[4 * j + 2 * half + 1]});
+  }
+  __syncwarp();
+}
 //@ fragment_products
 /// c[16 × 32] += a · b: two steps of k for each 8 columns. A thread's words are taken in the same order of k from both factors.
 template <class V, class Mma>
