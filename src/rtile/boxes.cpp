@@ -48,7 +48,8 @@ std::optional<PixelBox> rows_as_pixels(const Nest& nest, const NestFacts::Operan
 
 std::optional<PixelBox> pixels_of_image(const Nest& nest, const NestFacts::OperandFacts& o, const Operand& operand,
                                         const std::vector<int>& row_axes, int k_axis) {
-  if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds != 0.0 || o.coef[size_t(k_axis)] != 1) return std::nullopt;
+  if (!o.affine || o.shape.size() != 4 || operand.access.out_of_bounds.value_or(0.0) != 0.0 || o.coef[size_t(k_axis)] != 1)
+    return std::nullopt;
   PixelBox b;               // of images, height, width, channels
   std::vector<int> places;  // outermost first
   for (int d = 0; d < 4; ++d) {

@@ -325,6 +325,10 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
         if (const auto narrow = widen(given, form.nests, profile, false)) add_if_fits(*narrow);
     }
   }
+  if (gpu && profile.has("cp.async")) {
+    const ir::TensorProgram& given = form.program ? *form.program : program;
+    if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
+  }
   const auto maker = [&](const Candidate& c) {
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
   };

@@ -42,8 +42,9 @@ class Joining {
             !gains(nests_[i], *pair, a, b))
           continue;
         const bool guarded = !guarded_dims(given_, a, nests_[i].full_extents()).empty();
-        if (guarded && !can_copy(a)) continue;
-        join(i, a, b, *pair, guarded);
+        const int along = place_axis(nests_[i], a, *pair);
+        if (((guarded || gpu()) && !can_copy(a)) || (gpu() && along < 0)) continue;
+        join(i, a, b, *pair, guarded, along);
         any = true;
         break;
       }
@@ -59,6 +60,7 @@ class Joining {
   const hw::Profile& profile_;
   const std::vector<int> reads_;
 
+  bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
   static int64_t extent(const Nest& n, int axis) { return n.axes[size_t(axis)].extent; }
 
   /// The last dimension is walked whole by one reduced axis, the one before it by steps of one along another.
@@ -78,6 +80,17 @@ class Joining {
       if (!elsewhere) return Pair{inner, term.axis, places};
     }
     return {};
+  }
+
+  /// The only other axis that walks the places; −1: there are others, or none.
+  static int place_axis(const Nest& n, const ir::Access& a, const Pair& p) {
+    int along = -1;
+    for (const ir::Index::Term& term : a.index[p.places].terms) {
+      if (term.axis == p.outer) continue;
+      if (along >= 0 || n.axes[size_t(term.axis)].reduced) return -1;
+      along = term.axis;
+    }
+    return along;
   }
 
   /// One dimension is the axis, and no other uses it.
@@ -103,15 +116,19 @@ class Joining {
     return given_[a.tensor].kind == ir::TensorKind::input && !given_[a.tensor].constant && reads_[size_t(a.tensor)] == 1;
   }
 
-  void join(size_t& nest, const ir::Access& a, const ir::Access& b, const Pair& p, bool guarded) {
+  void join(size_t& nest, const ir::Access& a, const ir::Access& b, const Pair& p, bool guarded, int along) {
     const int64_t inner = extent(nests_[nest], p.inner), length = inner * extent(nests_[nest], p.outer);
-    ir::Access row = guarded ? copy_bordered(nest, a, p.places) : a;
+    ir::Access row = gpu() ? copy_gathered(nest, a, p, along) : guarded ? copy_bordered(nest, a, p.places) : a;
     Nest& n = nests_[nest];
-    std::vector<ir::Index> without;
-    for (size_t x = 0; x < n.axes.size(); ++x) without.push_back(int(x) == p.outer ? ir::Index::number(0) : ir::Index::axis(int(x)));
-    row.index[p.places] = ir::substitute(row.index[p.places], without);
-    if (guarded) row.index[p.places] = row.index[p.places] * inner + ir::Index::axis(p.inner);
-    // else the axis leaves its dimension, for the next places (simplify_axes.cpp fuses axes so)
+    if (gpu()) {
+      n.stage = true;
+    } else {
+      std::vector<ir::Index> without;
+      for (size_t x = 0; x < n.axes.size(); ++x) without.push_back(int(x) == p.outer ? ir::Index::number(0) : ir::Index::axis(int(x)));
+      row.index[p.places] = ir::substitute(row.index[p.places], without);
+      if (guarded) row.index[p.places] = row.index[p.places] * inner + ir::Index::axis(p.inner);
+      // else the axis leaves its dimension, for the next places (simplify_axes.cpp fuses axes so)
+    }
     replace_reads(n, a, row);
     replace_reads(n, b, joined(b, p, inner, length));
     n.axes[size_t(p.inner)].name = n.axes[size_t(p.outer)].name + "_" + n.axes[size_t(p.inner)].name;
@@ -145,6 +162,49 @@ class Joining {
     w.strides = ir::row_major(w.shape);
     program_->tensors.push_back(std::move(w));
     return access;
+  }
+
+  /// Before the nest, one that copies what each of its rows reads of the places and channels side by side, in rows that begin at multiples
+  /// of 16 bytes, as a GPU stages them (im2col along one dimension of the window). The access to the copy.
+  ir::Access copy_gathered(size_t& nest, const ir::Access& a, const Pair& p, int along) {
+    const int to = int(program_->tensors.size());
+    ir::Tensor& t = program_->tensors[size_t(a.tensor)];
+    const Nest& n = nests_[nest];
+    const int64_t channels = extent(n, p.inner), length = channels * extent(n, p.outer);
+    const std::vector<int64_t> extents = n.full_extents();
+    ir::Tensor rows{unused_name(*program_, t.name + "_rows"), {}, t.dtype, ir::TensorKind::intermediate, {}, false};
+    ir::Access moved{to, {}, {}}, from{a.tensor, {}, a.out_of_bounds};
+    Nest copy;
+    Statement s{to, {}, ir::ReduceOp::none, nullptr, true};
+    const auto axis = [&](const std::string& name, int64_t size) {
+      copy.axes.push_back({name, size, false});
+      return ir::Index::axis(int(copy.axes.size()) - 1);
+    };
+    for (size_t d = 0; d < p.places; ++d) {
+      const auto [least, most] = ir::bounds(a.index[d], extents);
+      const ir::Index x = axis("d" + std::to_string(d), most - least + 1);
+      rows.shape.emplace_back(most - least + 1);
+      s.index.push_back(x), from.index.push_back(x + ir::Index::number(least));
+      moved.index.push_back(a.index[d] + ir::Index::number(-least));
+    }
+    const ir::Index place = axis(n.axes[size_t(along)].name, extent(n, along)), in_row = axis("in_row", length);
+    std::vector<ir::Index> with(n.axes.size(), ir::Index::number(0));
+    with[size_t(along)] = place;
+    from.index.push_back(ir::substitute(a.index[p.places], with) * channels + in_row);
+    s.index.push_back(place), s.index.push_back(in_row);
+    moved.index.push_back(ir::Index::axis(along)), moved.index.push_back(ir::Index::axis(p.inner));
+    rows.shape.emplace_back(extent(n, along)), rows.shape.emplace_back(round_up(length, kPieceBytes / size_of(t.dtype)));
+    rows.strides = ir::row_major(rows.shape);
+    rows.shape.back() = ir::Size(length);
+    t.shape[p.places] = ir::Size(t.shape[p.places].value() * channels), t.strides[p.places] = ir::Size(1);
+    t.shape.pop_back(), t.strides.pop_back();
+    program_->tensors.push_back(std::move(rows));
+    s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
+    copy.inner.push_back(std::move(s));
+    copy.copies = true;
+    nests_.insert(nests_.begin() + std::ptrdiff_t(nest), std::move(copy));
+    ++nest;
+    return moved;
   }
 
   /// Before the nest, one that copies the tensor with all places that the access reaches; both tensors have rows of places and channels as

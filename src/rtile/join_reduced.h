@@ -1,7 +1,8 @@
 // Few channels, and instructions that multiply neighbours along the reduction: of three channels by pairs every fourth product is of
 // padding, by AMX's 32 nearly all are. The places of a window's row and their channels lie side by side in the image, so they can be one
 // axis of the reduction, 9 or 21 long. Its constants do not lie like that (OIHW), but they are packed anyway. Where the window leaves the
-// image, the image is first copied with its border.
+// image, the image is first copied with its border. A GPU stages rows that begin at multiples of 16 bytes: what each place of the window
+// reads in a row of the image is copied side by side (im2col along the width alone).
 #pragma once
 #include <optional>
 #include <vector>

@@ -29,6 +29,7 @@ std::vector<int64_t> covered(const Nest& nest, const NestPlan& plan, int64_t row
 /// A block in numbers.
 struct Shape {
   int64_t steps, rows, columns;    ///< of k; of sums
+  int64_t k_extent, k_steps;       ///< along the axis of k; its steps
   double warps, copying;           ///< that multiply a task; that copy: others or the same
   double all;                      ///< of the block
   double row_tiles, column_tiles;  ///< of 16 rows and 32 columns, a multiplying warp's
@@ -59,6 +60,7 @@ Shape::Copied copied(Staging::Copies how, double rows, double threads) {
 Shape shape_of(const Nest& nest, const NestPlan& plan) {
   const Staging& s = *plan.staging;
   Shape b{};
+  b.k_extent = nest.axes[size_t(plan.k_axis)].extent, b.k_steps = plan.steps_along(nest, plan.k_axis);
   b.steps = plan.k_steps(nest) / s.parts, b.rows = s.block_rows(), b.columns = plan.block_columns();
   b.warps = s.task_warps(), b.all = s.warps() + s.producers(), b.copying = s.producers() ? s.producers() : s.warps();
   b.row_tiles = double(s.row_tiles()), b.column_tiles = double(plan.column_tiles());
@@ -116,28 +118,31 @@ double brought(double sharers) { return std::min(1.0, 1.6 / std::sqrt(sharers));
 /// Of a box a row is 128 bytes of a line, or of two where rows do not begin lines; boxes that blocks share take L2 somewhat longer than
 /// what comes in one piece (H200, 1024³: 64 × 128 of which b is packed 5.5 µs, 128 × 64 6.1; 1000³, whose rows lie across lines: 7.1
 /// and 8.8).
-double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan, double sharers) {
+double of_boxes(const NestFacts::OperandFacts& o, const NestPlan& plan, double row_bytes, double sharers) {
   const double slower = sharers > 1 ? 1.25 : 1;
   constexpr int64_t line = 2 * kStepBytes;
   int64_t apart = line;  // rows begin at multiples of it
   for (size_t a = 0; a < o.coef.size(); ++a)
     if (int(a) != plan.k_axis) apart = std::gcd(apart, std::abs(o.coef[a]) * o.element_bytes);
-  return slower * (2 - double(apart) / double(line));
+  return slower * (1 + std::max(0.0, std::min(row_bytes, double(line)) - double(apart)) / double(line));
 }
 
 /// Between a block and L2.
 double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
   const Staging& s = *plan.staging;
+  const double in_steps = double(b.k_steps * kStepBytes);
   const double row_blocks = double(s.rows.blocks), column_blocks = double(plan.tile[size_t(plan.vec)].blocks);
   const auto at_once = [&](double blocks, double others) {  // those that run are about a square of all blocks
     return std::min(blocks, std::max(std::sqrt(profile.cores), profile.cores / others));
   };
   const auto of_row = [&](int operand, double sharers, Staging::Copies how, int row_axis) {
     const NestFacts::OperandFacts& o = facts.operands[size_t(operand)];
+    const double row_bytes = double(b.k_extent) * o.element_bytes, sector = double(profile.levels[1].line_bytes),
+                 used = std::min(1.0, std::ceil(row_bytes / sector) * sector / in_steps);  // what is beyond a row is not brought
     const bool in_one_piece = s.producers() && b.packed && operand == plan.operand_b;
-    if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : of_boxes(o, plan, sharers));
+    if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : used * of_boxes(o, plan, row_bytes, sharers));
     // threads ask for half of a line of each row at a time (H200: f16, 3 × 3 over 64 channels 37 µs, 3000 × 3000 × 200 25)
-    if (how == Staging::Copies::pieces && !(b.packed && operand == plan.operand_b)) return 2.0;
+    if (how == Staging::Copies::pieces && !(b.packed && operand == plan.operand_b)) return 2 * used;
     return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
   return double(b.steps * kStepBytes) *

@@ -297,6 +297,12 @@ TEST_CASE("factors that cannot be staged as they lie, in the shim: copied, then 
        "compute": ["C[b:2,i:33,j:29] = sum(k:61 | A[b,i,k] * B[b,j,k])"]})json");
   spec(R"({"name": "channels", "op": "conv2d", "dtype": "f16", "params": {"n": 2, "h": 7, "w": 9, "ci": 42, "co": 37, "r": 3, "s": 3,
        "stride": 1, "pad": 1, "layout": "NHWC"}})");
+  // few channels: what a row of the window reads, side by side
+  for (const std::string size : {R"("ci": 3, "co": 37, "r": 7, "s": 7, "stride": 2, "pad": 3)",
+                                 R"("ci": 3, "co": 40, "r": 2, "s": 5, "stride": [2, 1], "pad": [0, 1, 0, 2])",
+                                 R"("ci": 5, "co": 33, "r": 3, "s": 3, "stride": 1, "pad": 0)"})
+    spec(R"({"name": "few_channels", "op": "conv2d", "dtype": "bf16", "params": {"n": 2, "h": 12, "w": 11, )" + size +
+         R"(, "layout": "NHWC"}, "epilogue": ["bias", "relu"]})");
   // two types
   spec(R"json({"name": "mixed", "inputs": {"P": {"shape": [3, 37, 64]}, "V": {"shape": [3, 64, 50], "dtype": "f16"}},
        "compute": ["O[b:3,i:37,d:50] = sum(j:64 | P[b,i,j] * V[b,j,d])"]})json");
@@ -314,6 +320,7 @@ TEST_CASE("factors that cannot be staged as they lie, in the shim: copied, then 
       batch.add(p, profile, *copied, device);
     }
   }
+  CHECK(batch.mentioning("X_rows") >= 6);
   check(batch);
 }
 

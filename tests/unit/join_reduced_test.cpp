@@ -43,6 +43,12 @@ TEST_CASE("behind a copy of the image with its border, rows as one dimension") {
   CHECK(joined(convolution(R"--("ci": 5, "r": 2, "s": 7, "stride": 2, "pad": 3)--")) == "20 115 copy 10 9 20 r35 r2 . ");
 }
 
+TEST_CASE("for a GPU, which stages rows that begin at multiples of 16 bytes, behind a copy of what each place reads") {
+  const auto r = [](const char* profile) { return joined(convolution(R"--("ci": 3, "r": 3, "s": 3, "stride": 2, "pad": 1)--"), profile); };
+  CHECK(r("h100") == "17 9 9 copy 8 9 20 r9 r3 . ");
+  CHECK(r("zen4") == "17 57 copy 8 9 20 r9 r3 . ");
+}
+
 TEST_CASE("where an instruction takes fewer steps so") {
   const std::string four = R"--("ci": 4, "r": 3, "s": 3, "stride": 1, "pad": 0)--",
                     three = R"--("ci": 3, "r": 3, "s": 3, "stride": 1, "pad": 0)--";
