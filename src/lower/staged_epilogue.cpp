@@ -182,7 +182,7 @@ void StagedBlock::leave_vector(const std::vector<Int>& at, int sums, const Int& 
 
 /// Where the results of a row are.
 std::vector<Int> StagedBlock::result(const Int& row) {
-  if (!s_.one_axis) return point(s_.row_axes, row);
+  if (!s_.one_axis || s_.row_axes.empty()) return point(s_.row_axes, row);
   std::vector<Int> at = start_;
   for (int a : s_.row_axes) at[size_t(a)] = Int(0);
   at[size_t(s_.row_axes.back())] = row;

@@ -15,6 +15,7 @@ std::optional<TensorBox> tensor_box(const Nest& nest, const NestFacts::OperandFa
     if (b.extents[1] == 1) b.strides[1] = stride;
     b.extents[1] *= nest.axes[size_t(row_axes[i])].extent;
   }
+  if (b.extents[1] == 1) b.strides[1] = round_up(b.extents[0], kPieceBytes / o.element_bytes);  // of one row, which has no neighbour
   for (size_t a = 0; a < nest.axes.size(); ++a) {
     if (int(a) == k_axis || coef[a] == 0 || nest.axes[a].extent == 1 || std::count(row_axes.begin(), row_axes.end(), int(a))) continue;
     b.axes.push_back(int(a)), b.extents.push_back(nest.axes[a].extent), b.strides.push_back(coef[a]);

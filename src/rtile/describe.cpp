@@ -98,6 +98,7 @@ std::string block_text(const Nest& n, const NestPlan& p) {
   const Staging& s = *p.staging;
   std::ostringstream o;
   o << "block tile: " << s.block_rows() << " rows of ";
+  if (s.row_axes.empty()) o << "one";
   for (size_t i = 0; i < s.row_axes.size(); ++i) o << (i ? " x " : "") << n.axes[size_t(s.row_axes[i])].name;
   o << ", " << p.block_columns() << " columns of " << n.axes[size_t(p.vec)].name << "; " << s.warp_rows << " x " << s.warp_columns
     << " warps, " << s.stages << " stages of " << s.depth * p.k_step << " along " << n.axes[size_t(p.k_axis)].name;

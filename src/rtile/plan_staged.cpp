@@ -74,6 +74,7 @@ bool reads_what_it_stores(const ir::TensorProgram& program, const NestFacts& fac
 
 /// Points of the last row axes, which all that has to do with results sees as one axis.
 int64_t rows_of_one_axis(const Nest& nest, const NestFacts& facts, const std::vector<int>& row_axes) {
+  if (row_axes.empty()) return 1;
   const auto outer = of_results(facts);
   if (!std::all_of(outer.begin(), outer.end(), [](const auto* o) { return o->affine && o->guards.empty(); })) return 1;
   const size_t last = size_t(row_axes.back());
@@ -88,6 +89,7 @@ int64_t rows_of_one_axis(const Nest& nest, const NestFacts& facts, const std::ve
 
 /// Staging::line.
 int64_t rows_in_line(const Nest& nest, const NestFacts& facts, int vec, const std::vector<int>& row_axes) {
+  if (row_axes.empty()) return 1;
   const size_t last = size_t(row_axes.back());
   const auto outer = of_results(facts);
   const auto along = [&](const NestFacts::OperandFacts* o) {
@@ -356,7 +358,10 @@ class BlockPlanner {
 bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, const PlanContext& c) {
   if (!c.profile.has("cp.async")) return false;
   const std::vector<int> rows = row_axes(nest, facts, form);
-  if (rows.empty()) return false;
+  // a product of one row: all threads that copied would have nothing to do but one
+  if (rows.empty() && (find_atom_row(form.atom->name)->form != AtomForm::staged || !c.profile.has("tma") ||
+                       !tensor_box(nest, facts.operands[size_t(form.operand_a)], rows, form.k_axis)))
+    return false;
   const bool lanes = form.form == AtomForm::vector;
   const auto copied = [&](int i, int row_axis) {
     const NestFacts::OperandFacts& o = facts.operands[size_t(i)];
@@ -365,7 +370,7 @@ bool can_stage(const Nest& nest, const NestFacts& facts, const NestPlan& form, c
                  : in_pieces(nest, c.program, o, operand, form.k_axis);
   };
   const bool packed = form.operands[size_t(form.operand_b)].placement == Placement::prepack;
-  return copied(form.operand_a, rows.back()) &&
+  return copied(form.operand_a, rows.empty() ? -1 : rows.back()) &&
          (packed || (copied(form.operand_b, form.vec) && facts.operands[size_t(form.operand_b)].guards.empty()));
 }
 

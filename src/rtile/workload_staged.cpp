@@ -146,7 +146,8 @@ double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b
     return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
   return double(b.steps * kStepBytes) *
-         (double(b.rows) * b.used_rows * of_row(plan.operand_a, at_once(column_blocks, row_blocks), s.copies_a, s.row_axes.back()) +
+         (double(b.rows) * b.used_rows *
+              of_row(plan.operand_a, at_once(column_blocks, row_blocks), s.copies_a, s.row_axes.empty() ? -1 : s.row_axes.back()) +
           double(b.columns) * of_row(plan.operand_b, at_once(row_blocks, column_blocks), s.copies_b, plan.vec));
 }
 

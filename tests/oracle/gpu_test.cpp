@@ -207,6 +207,25 @@ TEST_CASE("products staged in shared memory, in the shim: block tiles of every s
   check(batch);
 }
 
+TEST_CASE("products of one row, in the shim: its stages have 63 rows that nobody brings") {
+  std::vector<test::ProgramPtr> programs;
+  const auto spec = [&](const std::string& text) {
+    programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
+  };
+  for (const auto& [type, n, k] : {std::tuple{"f16", 96, 256}, {"bf16", 203, 1000}, {"s8", 70, 320}})
+    spec("{\"name\": \"row_" + std::string(type) + "\", \"op\": \"matmul\", \"dtype\": \"" + type + "\", \"params\": {\"m\": 1, \"n\": " +
+         std::to_string(n) + ", \"k\": " + std::to_string(k) + "}, \"epilogue\": [\"bias\", \"relu\"]}");
+  spec(R"json({"name": "scores", "inputs": {"Q": {"shape": [3, 128], "dtype": "bf16"}, "X": {"shape": [3, 50, 128], "dtype": "bf16"}},
+       "compute": ["T[b:3,n:50] = sum(k:128 | Q[b,k] * X[b,n,k])"]})json");
+  const std::vector<test::Problem> problems = test::make_problems(programs);
+  KernelBatch batch;
+  hw::Profile profile = hw::load_profile("h100");
+  profile.cores = 4;
+  add_staged(batch, problems, profile);
+  CHECK(batch.mentioning("rows of one") == batch.size());
+  check(batch);
+}
+
 TEST_CASE("products of single lanes, in the shim: factors of any length and alignment, along k or across it") {
   std::vector<test::ProgramPtr> programs;
   const auto spec = [&](const std::string& text) {
