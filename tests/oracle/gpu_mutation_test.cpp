@@ -112,7 +112,8 @@ std::vector<Subject> subjects() {
       {"staged f16", "a100", product("f16", 130, 72, 304), staged, with({2, 2, 1, 1, 3})},
       {"staged f16, raster", "a100", product("f16", 128, 136, 144), staged, with({2, 2, 1, 1, 4, 2})},
       {"staged s8", "a100", product("s8", 33, 96, 208), staged, with({1, 2, 2, 1, 2})},
-      {"staged f32", "a100", product("f32", 70, 65, 84), staged, with({2, 2, 1, 1, 3})},
+      {"staged f32", "a100", product("f32", 70, 65, 85), staged, with({2, 2, 1, 1, 3})},
+      {"staged f32 turned", "a100", product("f32", 70, 65, 84), staged, with({2, 2, 1, 1, 3})},
       {"staged bf16 scores", "a100", scores, staged, with({1, 2, 2, 1, 3})},
       {"staged odd rows", "a100",
        R"json({"name": "odd", "inputs": {"Q": {"shape": [3, 37, 78], "dtype": "f16"}, "X": {"shape": [3, 50, 78], "dtype": "f16"}},
@@ -139,11 +140,17 @@ std::vector<Subject> subjects() {
          auto s = std::make_shared<rtile::Staging>(*p.staging);
          s->turns = 2, s->grid = 2, p.staging = s;
        }},
+      {"boxes f16 in lines", "h100", product("f16", 130, 72, 632), groups,
+       [](rtile::NestPlan& p) {
+         with({4, 1, 1, 2, 4})(p);
+         auto s = std::make_shared<rtile::Staging>(*p.staging);
+         s->depth = 2, s->tensor_copies = true, s->grid = 4, p.staging = s;
+       }},
       {"boxes f16 in parts", "h100", product("f16", 130, 72, 632), groups,
        [](rtile::NestPlan& p) {
-         boxes(1)(p);
+         with({8, 1, 1, 2, 4})(p);
          auto s = std::make_shared<rtile::Staging>(*p.staging);
-         s->parts = 2, s->grid = 2 * p.tasks(), p.staging = s;
+         s->depth = 2, s->tensor_copies = true, s->parts = 2, s->grid = 2 * p.tasks(), p.staging = s;
        }},
       {"group bf16 scores", "h100", scores, groups, pipeline(1)},
       {"warp bf16", "a100", product("bf16", 119, 70, 72), several_row_tiles},
@@ -209,7 +216,7 @@ std::vector<Mutation> mutations() {
       {"copies of rows beyond the matrix", "staged f16", {{R"(m\d* <= \d+ && )", ""}}},
       {"copies of columns beyond the matrix", "staged bf16 scores", {{R"((cp16\(stages.*, X\d* \+ step_at\d*, )m\d* <= \d+ && )", "$1"}}},
       {"stores of rows beyond the matrix", "staged f16", {{R"(if \(warp_row\d* \+ [\w+* ]*row\d* <= \d+\))", "if (true)"}}},
-      {"stores of columns beyond the matrix", "staged f16", {{R"(if \(warp_column <= 71\))", "if (true)"}}},
+      {"stores of columns beyond the matrix", "staged f16", {{R"(if \(n\d* <= 71\))", "if (true)"}}},
       {"copies beyond k, a", "staged f16", {{R"( &&[\w *]* piece[-+\w *]* <= \d+)", ""}}},
       {"copies beyond k, both factors", "staged bf16 scores", {{R"([\w *]* piece[-+\w *]* <= \d+)", " true"}}},
       {"the last part of a row copied whole", "staged odd rows", {{R"(left < 16 \? left : 16)", "left > 0 ? 16 : 0"}}},
@@ -258,11 +265,25 @@ std::vector<Mutation> mutations() {
       {"a group that does not wait for its turn", "boxes f16 in turns", {{R"(barrier_wait\(barriers \+ 8 \* group \+ \d+, \w+\);)", ""}}},
       {"a turn that is not passed on", "boxes f16 in turns", {{R"(barrier_release<1>\(.*\);)", ""}}},
       {"a turn taken twice", "boxes f16 in turns", {{R"(turn = group \+ 2 \* own)", "turn = 2 * own"}}},
+      {"the upper rows of two tiles twice", "boxes f16 in lines", {{R"((fragment_store_pair\(.*), 1\);)", "$1, 0);"}}},
+      {"a line's halves exchanged", "boxes f16 in lines", {{R"(0x5410 : 0x7632)", "0x7632 : 0x5410"}}},
+      {"sums given before all products are done", "boxes f16 in parts", {{R"(barrier_wait\(barriers \+ \d+, 0\);)", ""}}},
+      {"sums taken before they are given",
+       "boxes f16 in parts",
+       {{R"(cluster_sync\(\);(\s+if \(part == 0\)))", "$1"}, {R"(cluster_sync\(\);(\s+\}\s+cluster_sync))", "$1"}}},
+      {"a block leaves while the other takes its sums", "boxes f16 in parts", {{R"(cluster_sync\(\);(\n\}))", "$1"}}},
+      {"its own sums taken", "boxes f16 in parts", {{R"((fragment_take\(.*), 1\);)", "$1, 0);"}}},
+      {"both parts multiply the same steps", "boxes f16 in parts", {{R"((tensor_copy_2d\(.*)\d{3} \* part \+ )", "$1"}}},
+      {"nobody finishes a share", "boxes f16 in parts", {{R"(if \(part == 0\))", "if (part == 2)"}}},
       {"the window's taps exchanged", "pixels f16", {{R"((pixel_copy\(.*), (\w+), (\w+), (barriers))", "$1, $3, $2, $4"}}},
       {"pixels one to the right", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*), )", "$1, 1 + "}}},
       {"pixels of the next image", "pixels f16", {{R"((pixel_copy\([^,]*, X_map, [^,]*, [^,]*, [^,]*), )", "$1, 1 + "}}},
       {"a k of the step copied twice", "staged f32", {{R"((cp4\(stages.*, A\d* \+ .*) \+ 8 \* part\d*)", "$1"}}},
       {"a copied beyond its last k", "staged f32", {{R"( && [^,?]* \? 4 : 0)", " ? 4 : 0"}}},
+      {"elements of a piece exchanged", "staged f32 turned", {{R"(third \? a\[2\] : a\[0\])", "a[0]"}}},
+      {"turned by all from the first on", "staged f32 turned", {{R"(const bool third = lane\(\) & 2;)", "const bool third = false;"}}},
+      {"turned into the next stage", "staged f32 turned", {{R"((fragment_staged_turn\(.*\* )(fill\d*)\b)", "$1(($2 + 1) % 3)"}}},
+      {"a piece beyond k", "staged f32 turned", {{R"((fragment_load_piece\([^;]*?)(, | && )[^,;&]*piece[^,;&]* <= \d+\);)", "$1);"}}},
       {"rows without four between", "staged f32", {{R"(\b144 \*)", "128 *"}, {R"(\b1152 \*)", "1024 *"}}},
       {"products of the next k's columns", "staged f32", {{R"((fragment_staged_f32_b\(.*)\);)", "$1 + 256);"}}},
       {"a plane's pixels one further", "staged planes", {{R"((cp4\(stages.*, X\d*)( \+))", "$1 + 1$2"}}},
