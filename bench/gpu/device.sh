@@ -24,13 +24,13 @@ while getopts b:p:n:d:w:o:h option; do
     *) sed -n '2,11p' "$0"; exit 2 ;;
   esac
 done
-lists=(workloads products fused layers roller)
+lists=(workloads products skinny fused layers roller)
 
 prepare() {
   mkdir -p "$folder"
   cp "$root/tests/data/workloads.json" "$folder/workloads.json"
   cp "$root/bench/roller/workloads.json" "$folder/roller.json"
-  for list in products fused layers; do python3 "$root/bench/gpu/shapes.py" $list > "$folder/$list.json" || exit 1; done
+  for list in products skinny fused layers; do python3 "$root/bench/gpu/shapes.py" $list > "$folder/$list.json" || exit 1; done
   for list in "${lists[@]}"; do
     "$build/bin/rgen-regret" --hw "$profile" "$folder/$list.json" --plans "$plans" --first 3 --within 2 --prepare "$folder/$list" || exit 1
   done
@@ -81,7 +81,7 @@ measure() {
     echo "skipped: compute-sanitizer is not installed (it comes with the CUDA toolkit)"
   fi
   echo
-  python3 "$root/bench/gpu/report.py" "$stem".{workloads,products,fused,layers,roller}.json
+  python3 "$root/bench/gpu/report.py" "$stem".{workloads,products,skinny,fused,layers,roller}.json
   exit $failed
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Specs of what GPUs are used for: products of every type, square, skinny, odd and fused; half-precision convolutions, rows and attention.
 
-  shapes.py [products|fused|layers] > specs.json
+  shapes.py [products|skinny|fused|layers] > specs.json
 """
 import json
 import sys
@@ -20,6 +20,14 @@ def products():
                 continue
             specs.append(spec(f"{dtype}_{m}x{n}x{k}", dtype, m, n, k, 1))
     return specs
+
+
+def skinny():
+    """Few rows (a decoder's), few columns, short and long sums, odd lengths."""
+    shapes = ((1, 4096, 4096), (1, 11008, 4096), (4, 4096, 4096), (8, 4096, 14336), (32, 8192, 2048), (200, 1024, 4096), (1024, 200, 4096),
+              (1280, 320, 5120), (2048, 256, 8192), (8192, 64, 1024), (64, 64, 8192), (96, 12288, 512), (4096, 4096, 64), (3000, 3000, 200),
+              (640, 640, 640), (333, 777, 1111), (513, 513, 4096))
+    return [spec(f"bf16_{m}x{n}x{k}", "bf16", m, n, k, 1) for m, n, k in shapes]
 
 
 def fused():
@@ -64,7 +72,7 @@ def layers():
 
 
 if __name__ == "__main__":
-    lists = {"products": products, "fused": fused, "layers": layers}
+    lists = {"products": products, "skinny": skinny, "fused": fused, "layers": layers}
     wanted = sys.argv[1:] or list(lists)
     if set(wanted) - set(lists):
         sys.exit(__doc__)
