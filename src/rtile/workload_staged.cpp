@@ -141,8 +141,10 @@ double factor_bytes(const NestFacts& facts, const NestPlan& plan, const Shape& b
                  used = std::min(1.0, std::ceil(row_bytes / sector) * sector / in_steps);  // what is beyond a row is not brought
     const bool in_one_piece = s.producers() && b.packed && operand == plan.operand_b;
     if (in_one_piece || s.tensor_copies) return brought(sharers) * (in_one_piece ? 1 : used * of_boxes(o, plan, row_bytes, sharers));
-    // threads ask for half of a line of each row at a time (H200: f16, 3 × 3 over 64 channels 37 µs, 3000 × 3000 × 200 25)
-    if (how == Staging::Copies::pieces && !(b.packed && operand == plan.operand_b)) return 2 * used;
+    // threads ask for half of a line of each row at a time (H200: f16, 3 × 3 over 64 channels 37 µs, 3000 × 3000 × 200 25; what earlier
+    // chips do was not measured)
+    const double gathered = profile.has("tma") ? 2 : 1;
+    if (how == Staging::Copies::pieces && !(b.packed && operand == plan.operand_b)) return gathered * used;
     return how == Staging::Copies::along_rows ? double(o.coef[size_t(row_axis)]) : 1;  // every other neighbour
   };
   return double(b.steps * kStepBytes) *
