@@ -350,7 +350,9 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
     for (const double share : {0.25, 1.0}) {
       if (all.front().estimate.us < 1.2 * all.front().limit_us + 2 * profile.call_us) break;  // nothing to gain
       const ir::TensorProgram& its = whole->planned(program);
-      const auto split = split_reductions(its, form.nests, parts_wanted(*whole, form.nests, its, profile, share), true);
+      const std::vector<int64_t> parts = parts_wanted(*whole, form.nests, its, profile, share);
+      auto split = split_reductions(its, form.nests, parts, true);
+      if (!split) split = split_reductions(its, form.nests, parts, false);  // a length that is prime
       if (!split) continue;
       add(*split);
       if (all.front().program->extended != split->program) break;

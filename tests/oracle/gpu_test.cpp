@@ -265,7 +265,7 @@ TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few re
     programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(text)));
   };
   for (const char* type : {"f16", "bf16", "s8", "f32"})
-    for (const auto& [m, n, k] : {std::tuple{17, 40, 512}, {65, 33, 360}, {1, 70, 1000}})
+    for (const auto& [m, n, k] : {std::tuple{17, 40, 512}, {65, 33, 360}, {1, 70, 1000}, {33, 40, 521}})
       spec("{\"name\": \"mm_" + std::string(type) + "_" + std::to_string(m) + "\", \"op\": \"matmul\", \"dtype\": \"" + type +
            "\", \"params\": {\"m\": " + std::to_string(m) + ", \"n\": " + std::to_string(n) + ", \"k\": " + std::to_string(k) +
            "}, \"epilogue\": [\"bias\", \"gelu_erf\"]}");
@@ -275,6 +275,7 @@ TEST_CASE("reductions in parts, in the shim: products, sums and maxima of few re
          "s": 3, "stride": 1, "pad": 1, "layout": ")" +
          layout + R"("}, "epilogue": ["bias", "relu"]})");
   spec(R"({"name": "rows", "op": "reduce_sum", "dtype": "f32", "params": {"shape": [5, 2048], "axis": 1}})");
+  spec(R"({"name": "prime_rows", "op": "reduce_max", "dtype": "f32", "params": {"shape": [5, 2039], "axis": 1}})");
   spec(R"({"name": "columns", "op": "reduce_max", "dtype": "f16", "params": {"shape": [600, 37], "axis": 0}})");
   spec(R"({"name": "average", "op": "gavgpool", "dtype": "f32", "params": {"n": 2, "h": 16, "w": 15, "c": 33, "layout": "NHWC"}})");
   const std::vector<test::Problem> problems = test::make_problems(programs);
