@@ -276,7 +276,7 @@ class BlockPlanner {
     return block_.parts == 1 || sums <= block_.stages * block_.depth * kStepBytes * (block_.block_rows() + plan_.block_columns());
   }
 
-  /// ... before which there is nothing to be copied. Boxes of a block's next task are asked for during the last.
+  /// Of all its tasks: no more can be under way. Boxes of the next task are asked for during the last, threads copy a task's alone.
   int64_t rounds_of_block() const {
     const bool on = block_.tensor_copies && block_.parts == 1;
     return plan_.k_steps(nest_) / block_.depth / block_.parts * (on ? ceil_div(plan_.tasks(), c_.profile.cores) : 1);
