@@ -234,9 +234,8 @@ bool Printer::fragment_op(const Op& o, const std::vector<std::string>& args) {
     return true;
   }
   if (o.primitive == "fragment_load_piece") {  // from, and the conditions without which it is zeros
-    std::vector<Int> inside;
-    for (size_t i = 2; i < o.args.size(); ++i) inside.push_back(std::get<Int>(o.args[i]));
-    out_ << ", " << args[1] << (inside.empty() ? "" : ", " + condition(inside)) << ");\n";
+    const std::string inside = conditions(o, 2);
+    out_ << ", " << args[1] << (inside.empty() ? "" : ", " + inside) << ");\n";
     return true;
   }
   for (size_t i = 1; i < args.size(); ++i) out_ << ", " << (product ? element_of(parts_, args[i]) : args[i]);
@@ -271,11 +270,10 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
   const bool part = o.primitive == "cp16_part", element = o.primitive == "cp4";
   if (!part && !element && o.primitive != "cp16") return false;
   used.insert(o.primitive);  // to, from, of a part the bytes that are left, and the conditions without which zeros are copied
-  std::vector<Int> conditions;
-  for (size_t i = part ? 3 : 2; i < o.args.size(); ++i) conditions.push_back(std::get<Int>(o.args[i]));
+  const std::string inside = conditions(o, part ? 3 : 2);
   const std::string bytes = part ? args[2] : element ? "4" : "16";
   line() << o.primitive << "(" << args[0] << ", " << args[1];
-  if (part || !conditions.empty()) out_ << ", " << (conditions.empty() ? bytes : condition(conditions) + " ? " + bytes + " : 0");
+  if (part || !inside.empty()) out_ << ", " << (inside.empty() ? bytes : inside + " ? " + bytes + " : 0");
   out_ << ");\n";
   return true;
 }
@@ -283,6 +281,12 @@ bool Printer::block_op(const Op& o, const std::vector<std::string>& args) {
 void Printer::declare_array(int r) {
   local_declared_.insert(r);
   line() << (p_.registers[size_t(r)].integer ? "vi " : "vf ") << reg(r) << "[" << p_.registers[size_t(r)].array << "];\n";
+}
+
+std::string Printer::conditions(const Op& o, size_t first) {
+  std::vector<Int> all;
+  for (size_t i = first; i < o.args.size(); ++i) all.push_back(std::get<Int>(o.args[i]));
+  return all.empty() ? "" : condition(all);
 }
 
 std::string Printer::condition(const std::vector<Int>& all) {

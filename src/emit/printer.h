@@ -81,6 +81,7 @@ class Printer {
   void declare_array(int r);
 
   std::string condition(const std::vector<lower::Int>& all);
+  std::string conditions(const lower::Op& o, size_t first);  // arguments from the first on; none: empty
 
   void body(const lower::Body& b);
   void stmt(const lower::For& f);

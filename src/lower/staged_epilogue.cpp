@@ -26,13 +26,13 @@ void StagedBlock::epilogue(int sums, int64_t together, int64_t first, int64_t en
         tiles = 2;
         for (int64_t half = 0; half < 2; ++half) {
           effect("fragment_store_pair", {Int(number), Int(number + 1), Address{sums, Int(0)}, Int(half)});
-          leave({value("m", warp_row + Int(i * apart + half * 8)), warp_column + Int(j * 32), sums, 2, 8, 72, 32});
+          leave({value("m", warp_row + Int(i * apart + half * 8)), warp_column + Int(j * 32), sums, 2, 8, rtile::kFragmentPairRow, 32});
         }
         continue;
       }
       for (int64_t t = 0; t < tiles; ++t)
         effect(s_.unit == Staging::Unit::lane ? "fragment_store_f32" : "fragment_store",
-               {Int(i * column_tiles() + j + t), Address{sums, Int(t * rtile::kFragmentTile)}});
+               {Int(number + t), Address{sums, Int(t * rtile::kFragmentTile)}});
       leave({value("m", warp_row + Int(i * apart)), warp_column + Int(j * 32), sums, tiles});
     }
 }

@@ -309,8 +309,8 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
   if (!gpu || profile.has("cp.async"))
     if (auto copies = gpu ? stageable(program, form.nests) : relayout(program, form.nests)) add(form = std::move(*copies));
+  const ir::TensorProgram& given = form.program ? *form.program : program;
   if (!gpu) {
-    const ir::TensorProgram& given = form.program ? *form.program : program;
     if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);
     const int threads = options.threads > 0 ? options.threads : profile.cores;
     if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) {
@@ -324,9 +324,7 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
       if (std::any_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.widens >= 0 && t.dtype == DType::s16; }))
         if (const auto narrow = widen(given, form.nests, profile, false)) add_if_fits(*narrow);
     }
-  }
-  if (gpu && profile.has("cp.async")) {
-    const ir::TensorProgram& given = form.program ? *form.program : program;
+  } else if (profile.has("cp.async")) {
     if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
   }
   const auto maker = [&](const Candidate& c) {

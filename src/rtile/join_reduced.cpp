@@ -164,11 +164,25 @@ class Joining {
     return access;
   }
 
+  /// Before the nest, one that copies by the statement what the access reads into the tensor; of what it reads, the places and channels
+  /// become one dimension. The nest moves on by one.
+  void insert_copy(size_t& nest, Nest copy, Statement s, ir::Access from, ir::Tensor to, size_t places) {
+    ir::Tensor& t = program_->tensors[size_t(from.tensor)];
+    t.shape[places] = ir::Size(t.shape[places].value() * t.shape.back().value()), t.strides[places] = ir::Size(1);
+    t.shape.pop_back(), t.strides.pop_back();
+    program_->tensors.push_back(std::move(to));
+    s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
+    copy.inner.push_back(std::move(s));
+    copy.copies = true;
+    nests_.insert(nests_.begin() + std::ptrdiff_t(nest), std::move(copy));
+    ++nest;
+  }
+
   /// Before the nest, one that copies what each of its rows reads of the places and channels side by side, in rows that begin at multiples
   /// of 16 bytes, as a GPU stages them (im2col along one dimension of the window). The access to the copy.
   ir::Access copy_gathered(size_t& nest, const ir::Access& a, const Pair& p, int along) {
     const int to = int(program_->tensors.size());
-    ir::Tensor& t = program_->tensors[size_t(a.tensor)];
+    const ir::Tensor& t = program_->tensors[size_t(a.tensor)];
     const Nest& n = nests_[nest];
     const int64_t channels = extent(n, p.inner), length = channels * extent(n, p.outer);
     const std::vector<int64_t> extents = n.full_extents();
@@ -196,14 +210,7 @@ class Joining {
     rows.shape.emplace_back(extent(n, along)), rows.shape.emplace_back(round_up(length, kPieceBytes / size_of(t.dtype)));
     rows.strides = ir::row_major(rows.shape);
     rows.shape.back() = ir::Size(length);
-    t.shape[p.places] = ir::Size(t.shape[p.places].value() * channels), t.strides[p.places] = ir::Size(1);
-    t.shape.pop_back(), t.strides.pop_back();
-    program_->tensors.push_back(std::move(rows));
-    s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
-    copy.inner.push_back(std::move(s));
-    copy.copies = true;
-    nests_.insert(nests_.begin() + std::ptrdiff_t(nest), std::move(copy));
-    ++nest;
+    insert_copy(nest, std::move(copy), std::move(s), std::move(from), std::move(rows), p.places);
     return moved;
   }
 
@@ -211,7 +218,7 @@ class Joining {
   /// one dimension. The access to the copy, its last index in places.
   ir::Access copy_bordered(size_t& nest, const ir::Access& a, size_t places) {
     const int to = int(program_->tensors.size());
-    ir::Tensor& t = program_->tensors[size_t(a.tensor)];
+    const ir::Tensor& t = program_->tensors[size_t(a.tensor)];
     const int64_t channels = t.shape.back().value();
     const std::vector<int64_t> extents = nests_[nest].full_extents();
     ir::Tensor bordered{unused_name(*program_, t.name + "_bordered"), {}, t.dtype, ir::TensorKind::intermediate, {}, false};
@@ -229,14 +236,7 @@ class Joining {
       from.index.push_back(ir::Index::axis(int(d)) + ir::Index::number(lo * unit));
     }
     bordered.strides = ir::row_major(bordered.shape);
-    t.shape[places] = ir::Size(t.shape[places].value() * channels), t.strides[places] = ir::Size(1);
-    t.shape.pop_back(), t.strides.pop_back();
-    program_->tensors.push_back(std::move(bordered));
-    s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
-    copy.inner.push_back(std::move(s));
-    copy.copies = true;
-    nests_.insert(nests_.begin() + std::ptrdiff_t(nest), std::move(copy));
-    ++nest;
+    insert_copy(nest, std::move(copy), std::move(s), std::move(from), std::move(bordered), places);
     return moved;
   }
 };

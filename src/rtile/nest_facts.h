@@ -81,7 +81,9 @@ inline Fetch fetch_of(const NestFacts& facts, const NestPlan& plan, size_t opera
 
 /// GPU: shared memory of one warp, through which fragments become rows; and what a block has without being asked for more.
 int64_t shared_bytes(const NestPlan& plan);
-constexpr int64_t kStaticShared = 48 << 10, kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
+constexpr int64_t kStaticShared = 48 << 10;
+constexpr int64_t kFragmentRow = 40, kFragmentTile = 16 * kFragmentRow;  // rows apart by 40: no bank conflicts
+constexpr int64_t kFragmentPairRow = 72;                                 // of two tiles side by side, and so is this
 
 /// Form staged: a block's shared memory. Unit group: stages, two barriers for each, one for each turn, then a tile of rows of every warp's
 /// sums, which leave while the stages are filled for the next task; else the rows take the stages' place. Bytes, from the start.

@@ -164,12 +164,12 @@ double GpuTile::bytes(size_t operand, const NestPlan& plan, const std::vector<in
 /// How many times its bytes a tile's stores move: each goes to L2 by itself, in whole lines, and neighbours that another store of the same
 /// lines brings (the next row of the tile, the next task) do not meet it before.
 double GpuTile::stored_apart(const NestFacts::OperandFacts& o, const NestPlan& plan) const {
+  if (plan.form == AtomForm::warp && o.element_bytes == 2) return kHalfLines;
   const int along = plan.store_transpose_axis >= 0 ? plan.store_transpose_axis : plan.vec;
   const double line = double(c_.profile.levels[1].line_bytes) / o.element_bytes;
   double neighbours = 1;  // of an element's line that its task stores too
   for (size_t a = 0; a < plan.tile.size(); ++a)
     if (int(a) != along && std::abs(o.coef[a]) == 1) neighbours = std::min(line, double(plan.tile[a].size()));
-  if (plan.form == AtomForm::warp && o.element_bytes == 2) return kHalfLines;
   return std::abs(o.coef[size_t(along)]) > 1 ? neighbours : 1;
 }
 
