@@ -93,6 +93,9 @@ class Recorder {
           level["rows"] = bandwidth(m.rows, &LevelFigures::Row::rows_gbs);
         }
       }
+      record(level, "split_reads", m.split_reads_ns, 0.02, "ns");
+      record(level, "split_writes", m.split_writes_ns, 0.02, "ns");
+      record(level, "pieces", m.pieces, 1.05, "ratio");
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");
       kept.push_back(level);
     }
@@ -100,6 +103,13 @@ class Recorder {
   }
 
  private:
+  /// A figure that may be left out where it is as without it: measured (not negative), it takes the place of another device's.
+  void record(json& level, const char* name, double measured, double noticed, const char* unit) const {
+    if (measured < 0) return;
+    level.erase(name);
+    if (measured > noticed) level[name] = figure(measured, unit);
+  }
+
   /// One after the other where that is measured. Beside as many multiply-adds a function with ports of its own takes no longer than alone,
   /// others the sum.
   json timed(const Rates& rates, const std::string& function, double cycles) const {

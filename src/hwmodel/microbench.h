@@ -34,6 +34,10 @@ struct StreamLoops {
   void (*stream)(void* begin, int64_t bytes);               ///< writes past the caches; null: there are no such stores
   void (*copy)(const void* from, void* to, int64_t bytes);  ///< reads, and writes past the caches
   void (*multiply)(const void* begin, int64_t bytes);       ///< reads; with every load, a dozen independent multiply-adds
+  /// Copies four rows, a vector of each by turns, `row_bytes` of each and `stride` from one to the next; null: not here. Pre: whole
+  /// vectors.
+  void (*turns)(const void* from, void* to, int64_t row_bytes, int64_t stride);
+  void (*lines)(void* begin, int64_t count, int64_t stride);  ///< writes a line of each of so many rows; null: not here
 };
 StreamLoops stream_loops(int vector_bits);
 constexpr int64_t stream_block = 1024;
@@ -90,6 +94,7 @@ struct LevelFigures {
   bool reduced = false;        ///< less than was reported
   double latency_ns = 0;
   double overlap = -1;  ///< how much of its read time adds to that of multiplications beside it (0 … 1); < 0: not measured
+  double split_reads_ns = -1, split_writes_ns = -1, pieces = -1;  ///< MemoryLevel's, where it has them; < 0: not measured
   struct Row {
     int sharers;
     double read_gbs, write_gbs, stream_gbs = 0, copy_gbs = 0;  ///< the last two of memory, where there are such stores

@@ -132,7 +132,7 @@ std::vector<InstructionLoop> instruction_loops(int, const std::vector<std::strin
   return loops;
 }
 
-StreamLoops stream_loops(int) { return {read, write, nullptr, nullptr, multiply}; }
+StreamLoops stream_loops(int) { return {read, write, nullptr, nullptr, multiply, nullptr, nullptr}; }
 
 void* chase(void* start, int64_t hops) {
   __asm__ volatile("1:\n" REPEAT("ldr %0, [%0]") "subs %1, %1, #16\n b.gt 1b\n" : "+r"(start), "+r"(hops) : : "memory", "cc");

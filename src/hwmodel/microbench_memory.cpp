@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -20,7 +21,7 @@ namespace {
 using Time = std::chrono::steady_clock;
 double ns_since(Time::time_point start) { return std::chrono::duration<double, std::nano>(Time::now() - start).count(); }
 
-constexpr int64_t hops = 2048, line = 64, huge_page = 2 << 20;
+constexpr int64_t hops = 2048, line = 64, huge_page = 2 << 20, split = 8;  // split: bytes into a line
 constexpr int64_t most_usual_bytes = 256 << 20;  // a virtual machine takes up to 5 us for each page of 4 KiB that is touched first
 constexpr int pieces = 4;                        // of what lies in memory, one a run: by the next time round, caches have lost it
 
@@ -173,6 +174,59 @@ class Probe {
     return best;
   }
 
+  bool turns() const { return streams_.turns != nullptr; }
+
+  // The least time of one pass over what `pass` touches, after a first.
+  double pass_ns(const std::function<void()>& pass) {
+    constexpr double kWhole = 3e5;
+    double best = std::numeric_limits<double>::infinity();
+    team_.run(1, [&](int) {
+      for (int repeat = 0; repeat < 4; ++repeat) {
+        const Time::time_point warm = Time::now();
+        pass();
+        const int64_t passes = std::clamp<int64_t>(int64_t(kWhole / std::max(ns_since(warm), 1.0)), 1, 1000);
+        const Time::time_point start = Time::now();
+        for (int64_t k = 0; k < passes; ++k) pass();
+        best = std::min(best, ns_since(start) / double(passes));
+      }
+    });
+    return best;
+  }
+
+  // What a vector across two lines takes longer, of `bytes` one after the other, begun inside a line against at its begin.
+  double split_reads_ns(int64_t bytes) {
+    bytes = bytes / stream_block * stream_block;
+    const auto read = [&](int64_t at) { return pass_ns([&, at] { streams_.read(arena_.data() + at, bytes); }); };
+    return std::max(0.0, (read(split) - read(0)) / double(bytes / line));  // of each line one vector ends in the next
+  }
+
+  // The same of copies that write four rows by turns: rows that all begin lines, and rows of which each begins further on in one.
+  double split_writes_ns(int64_t bytes) {
+    constexpr int64_t row = 640, rows = 4;
+    const int64_t groups = bytes / 2 / (rows * (row + line));
+    const auto copy = [&](int64_t stride) {
+      return pass_ns([&, stride] {
+        std::byte *from = arena_.data(), *to = from + round_up(bytes / 2, 4096) + 2112;  // at another place of a page
+        for (int64_t g = 0; g < groups; ++g) streams_.turns(from + g * rows * stride, to + g * rows * stride, row, stride);
+      });
+    };
+    const double share = 1 - double(split) / line;  // of the rows
+    return std::max(0.0, (copy(row + split) - copy(row)) / (share * double(groups * rows * row / line)));
+  }
+
+  // How many times as long as one after the other lines take of which a row of each is written, then the next: rows of an odd number of
+  // lines, and rows that share a quarter of the first cache's sets.
+  double pieces_as_rows(int64_t bytes) {
+    const auto write = [&](int64_t stride) {
+      const int64_t rows = bytes / stride;
+      const double ns = pass_ns([&, stride, rows] {
+        for (int64_t at = 0; at < stride; at += line) streams_.lines(arena_.data() + at, rows, stride);
+      });
+      return ns / double(rows * (stride / line));
+    };
+    return std::max(1.0, std::sqrt(write(17 * line) * write(48 * line)) / write(line));
+  }
+
   // Sizes that lie inside level i (the memory if i is one past the caches) and outside the level before it: no more than that takes, since
   // other machines hold parts of a cache (of 32 MiB of L3 on Zen 3 two readers of 2, 8 and 12 MiB each get 73, 66 and 47 GB/s).
   int64_t inside(size_t i, int sharers) const {
@@ -254,6 +308,11 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
     if (i == memory && probe.streams()) row.stream_gbs = gbs(Probe::Direction::stream), row.copy_gbs = gbs(Probe::Direction::copy);
     return row;
   };
+  if (probe.turns() && memory > 1) {
+    const int64_t inside = probe.inside(1, 1);
+    levels[1].split_reads_ns = probe.split_reads_ns(inside), levels[1].split_writes_ns = probe.split_writes_ns(inside);
+    for (size_t i = 2; i < memory; ++i) levels[i].pieces = probe.pieces_as_rows(probe.inside(i, 1));
+  }
   // other guests of a machine take a bandwidth away for longer than one figure takes: each is measured again at other times
   std::vector<double> multiplying(memory + 1, std::numeric_limits<double>::infinity());
   for (int round = 0; round < 3; ++round) {

@@ -53,7 +53,11 @@ namespace {
                      : CLOBBERS);                                                                                                       \
   }
 
-#define COMMON_LOOPS(V, OFFSETS)                                                                                                                                                                       \
+// A vector of a row, ROW being what is added to its address, and what a kernel executes beside: where the window in which a core looks
+// ahead is full of stores alone, it hides most of what those across two lines take.
+#define TURN(V, ROW) "vmovups (%0" ROW "), %%" V "0\n vmovups %%" V "0, (%1" ROW ")\n .rept 6\n nop\n .endr\n"
+
+#define COMMON_LOOPS(V, OFFSETS, WIDTH, LINE)                                                                                                                                                          \
   BINARY(fma, V, "vfmadd231ps")                                                                                                                                                                        \
   CHAIN(fma_chain, V, "vfmadd231ps")                                                                                                                                                                   \
   BINARY(add, V, "vaddps")                                                                                                                                                                             \
@@ -89,6 +93,20 @@ namespace {
                      :                                                                                    \
                      : CLOBBERS); \
   }                                                                                                                                                                                                    \
+  void turns(const void* from, void* to, int64_t row_bytes, int64_t stride) {                                                                                                                          \
+    __asm__ volatile(".p2align 5\n1:\n" TURN(V, "") TURN(V, ",%3") TURN(V, ",%3,2")                                                                                                                    \
+                         TURN(V, ",%4") "addq $" WIDTH ", %0\n addq $" WIDTH ", %1\n subq $" WIDTH ", %2\n jnz 1b\n vzeroupper\n"                                                                      \
+                     : "+r"(from), "+r"(to), "+r"(row_bytes)                                                                                                                                           \
+                     : "r"(stride), "r"(3 * stride)                                                                                                                                                    \
+                     : CLOBBERS);                                                                                                                                                                      \
+  }                                                                                                                                                                                                    \
+  void lines(void* begin, int64_t count, int64_t stride) {                                                                                                                                             \
+    __asm__ volatile("movl $0x3f800001, %%eax\n vmovd %%eax, %%xmm0\n vbroadcastss %%xmm0, %%" V "0\n .p2align 5\n1:\n .irp o," LINE                                                                   \
+                     "\n vmovups %%" V "0, \\o(%0)\n .endr\n addq %2, %0\n decq %1\n jnz 1b\n vzeroupper\n"                                                                                            \
+                     : "+r"(begin), "+r"(count)                                                                                                                                                        \
+                     : "r"(stride)                                                                                                                                                                     \
+                     : CLOBBERS);                                                                                                                                                                      \
+  }                                                                                                                                                                                                    \
   WRITES(write, V, OFFSETS, "vmovups", "")                                                                                                                                                             \
   WRITES(stream, V, OFFSETS, "vmovntps", "sfence\n")                                                                                                                                                   \
   void copy(const void* from, void* to, int64_t bytes) {                                                                                                                                               \
@@ -105,7 +123,7 @@ LOOP(clock, "ymm", REPEAT("xorq %%rdx, %%rax\n xorq %%rcx, %%rax"))
 LOOP(int_div, "ymm", REPEAT("movl $1000003, %%eax\n xorl %%edx, %%edx\n idivl 128(%1)"))
 
 namespace avx512 {
-COMMON_LOOPS("zmm", "0,64,128,192,256,320,384,448,512,576,640,704,768,832,896,960")
+COMMON_LOOPS("zmm", "0,64,128,192,256,320,384,448,512,576,640,704,768,832,896,960", "64", "0")
 LOOP(floor, "zmm", EACH("vrndscaleps $9, %%zmm14, %%zmm\\r"))
 BESIDE(floor, "zmm", "vrndscaleps $9, ")
 LOOP(compare, "zmm", ".irp k,1,2,3,4,5,6,1,2,3,4,5,6\n vcmpltps %%zmm14, %%zmm15, %%k\\k\n .endr\n")
@@ -119,7 +137,8 @@ CHAIN(vdpbf16ps_chain, "zmm", "vdpbf16ps")
 
 namespace avx2 {
 COMMON_LOOPS("ymm",
-             "0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480,512,544,576,608,640,672,704,736,768,800,832,864,896,928,960,992")
+             "0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480,512,544,576,608,640,672,704,736,768,800,832,864,896,928,960,992",
+             "32", "0,32")
 LOOP(floor, "ymm", EACH("vroundps $9, %%ymm14, %%ymm\\r"))
 BESIDE(floor, "ymm", "vroundps $9, ")
 BINARY(compare, "ymm", "vcmpltps")
@@ -199,8 +218,9 @@ std::vector<InstructionLoop> instruction_loops(int vector_bits, const std::vecto
 }
 
 StreamLoops stream_loops(int vector_bits) {
-  return vector_bits == 512 ? StreamLoops{avx512::read, avx512::write, avx512::stream, avx512::copy, avx512::multiply}
-                            : StreamLoops{avx2::read, avx2::write, avx2::stream, avx2::copy, avx2::multiply};
+  return vector_bits == 512
+             ? StreamLoops{avx512::read, avx512::write, avx512::stream, avx512::copy, avx512::multiply, avx512::turns, avx512::lines}
+             : StreamLoops{avx2::read, avx2::write, avx2::stream, avx2::copy, avx2::multiply, avx2::turns, avx2::lines};
 }
 
 void* chase(void* start, int64_t hops) {

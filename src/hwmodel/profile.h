@@ -39,6 +39,11 @@ struct MemoryLevel {
   /// Of memory: ns that products wait for each line that is read by several rows of one page by turns, since prefetchers follow one walk a
   /// page; from caches a core looks far enough ahead by itself. 0: for none.
   double page_rows_ns = 0;
+  /// Of the second level: ns by which a vector takes longer that is read from it and ends in the next line; and one that is stored so where
+  /// a copy writes several rows by turns, so that other stores come between those of a line.
+  double split_reads_ns = 0, split_writes_ns = 0;
+  /// Of caches beyond the second: how many times as long a line takes that is written alone in its row as one of a row written whole.
+  double pieces = 1;
   bool prefetched = false;             ///< of the first level: prefetches for the second one bring lines into it, too
   double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;

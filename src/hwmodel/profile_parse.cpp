@@ -125,6 +125,13 @@ class Reader {
     if (in.contains("prefetched") && i > 0) fail(path + "/prefetched", "only the first level has the word 'prefetched'");
     out.prefetched = in.value("prefetched", false);
     if (of_memory("page_rows")) out.page_rows_ns = nanoseconds(in["page_rows"]);
+    const auto of_cache = [&](const char* key, bool here, const char* where) {
+      if (in.contains(key) && (!is_cache || !here)) fail(path + "/" + key, std::string("only ") + where + " has the figure '" + key + "'");
+      return in.contains(key);
+    };
+    if (of_cache("split_reads", i == 1, "the second level")) out.split_reads_ns = nanoseconds(in["split_reads"]);
+    if (of_cache("split_writes", i == 1, "the second level")) out.split_writes_ns = nanoseconds(in["split_writes"]);
+    if (of_cache("pieces", i > 1, "a cache beyond the second")) out.pieces = value(in["pieces"]);
     out.overlap = value(in["overlap"]);
     return out;
   }

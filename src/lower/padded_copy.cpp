@@ -21,6 +21,7 @@ class RowCopy {
   struct Row {
     Address from, to;               ///< of the row's first element in the copy (from: if it were in the tensor)
     int64_t before, valid, length;  ///< elements of padding before those of the tensor; those; all
+    int64_t stride;                 ///< ... from this row of the copy to the next
   };
   RowCopy(Builder& b, const Elements& e, const Row& row, bool outside) : b_(b), e_(e), row_(row), outside_(outside) {}
 
@@ -30,6 +31,7 @@ class RowCopy {
     const int64_t even = outside_ || wide_ == lanes_ ? left : left + (right - left) / wide_ * wide_;
     loop(body, 0, left, lanes_, &RowCopy::edge);
     loop(body, left, even, wide_, &RowCopy::bytes);
+    if (ends_in_part(even)) return end_in_part(body, even);
     loop(body, even, right, lanes_, &RowCopy::inner);
     loop(body, right, whole_, lanes_, &RowCopy::edge);
     if (whole_ < row_.length) vector(body, Int(whole_), row_.length - whole_, true);
@@ -57,11 +59,22 @@ class RowCopy {
   void edge(Body& body, const Int& at) { vector(body, at, lanes_, true); }
   void inner(Body& body, const Int& at) { vector(body, at, lanes_, false); }
 
-  void bytes(Body& body, const Int& at) {
+  void bytes(Body& body, const Int& at) { bytes(body, at, "vi_load_bytes", {plus(row_.from, at)}); }
+  void bytes(Body& body, const Int& at, const std::string& load, std::vector<Arg> from) {
     const int x = b_.reg("x", true);
-    body.push_back({Op{"vi_load_bytes", x, false, {plus(row_.from, at)}}});
+    body.push_back({Op{load, x, false, std::move(from)}});
     if (e_.flipped) combine(body, x, "xor", kSignBits);
     body.push_back({Op{"vi_store_bytes", -1, false, {plus(row_.to, at), Reg{x}}}});
+  }
+
+  /// What is left from `at` on lies in the tensor and is less than a vector of whole bytes, for which the copy's row has room: one store,
+  /// which a wide load that soon follows can take its bytes from.
+  bool ends_in_part(int64_t at) const {
+    return !outside_ && wide_ > lanes_ && at < row_.length && at + wide_ > row_.length && at + wide_ <= row_.stride && row_.before <= at &&
+           row_.before + row_.valid >= row_.length;
+  }
+  void end_in_part(Body& body, int64_t at) {
+    bytes(body, Int(at), "vi_load_bytes_n", {plus(row_.from, Int(at)), Int((row_.length - at) * size_of(e_.from))});
   }
 
   void vector(Body& body, const Int& at, int64_t count, bool edge) {
@@ -162,7 +175,8 @@ class PaddedCopy {
       if (lo + count > shape_[d]) inside.push_back(Int(shape_[d] - 1 - lo) - x);
     }
     const int64_t before = -box_.lo[run_] * inner_, valid = shape_[run_] * inner_;
-    const RowCopy::Row r{{from, src - Int(before)}, {to, dst}, before, valid, inner_ * box_.count[run_]};
+    const RowCopy::Row r{
+        {from, src - Int(before)}, {to, dst}, before, valid, inner_ * box_.count[run_], run_ > 0 ? box_.strides[run_ - 1] : 0};
     if (inside.empty()) {
       RowCopy(b_, element_, r, false).into(*body);
     } else {

@@ -176,6 +176,8 @@ class Tile {
   /// `pure`; of the elements of a row that passes by, the first that a body of the loop broadcasts asks for their line.
   Value broadcast(const Operand& o, const std::string& primitive, bool integer, std::vector<Arg> args);
   void fetch_ahead(const Operand& o, const Address& where);
+  /// Of rows that pass by, at the first step of a body: this point's; where they lie one after the other, all by the tile's first point.
+  void fetch_row_ahead(const Operand& o, const Address& where);
   /// The later step's line that corresponds to this one (Operand::next_step) is asked for at the beginning of the loop's body.
   void ask_for_later(const Operand& o, const Address& where);
   Body asked();

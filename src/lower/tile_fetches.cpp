@@ -75,4 +75,18 @@ void Tile::fetch_ahead(const Operand& o, const Address& where) {
   effect("prefetch_l2", {Address{where.pointer, where.offset + Int(o.ahead)}});
 }
 
+void Tile::fetch_row_ahead(const Operand& o, const Address& where) {
+  if (!o.contiguous || c_.plan.chunked()) return fetch_ahead(o, where);
+  const size_t along = size_t(c_.plan.reduce_order.back());
+  int64_t rows = 1;
+  for (int a = 0; a < n_axes_; ++a)
+    if (is_output(a) && rtile::uses(o.access, a)) {
+      if (point_->offset[size_t(a)] != 0) return;  // the first asks for all
+      rows *= v_.size[size_t(a)];
+    }
+  const int64_t element = size_of(c_.program[o.access.tensor].dtype), elements = rows * c_.plan.tile[along].size();
+  for (int64_t from = 0; from < elements; from += kLine / element)
+    fetch_ahead(o, {where.pointer, where.offset + reduced_[along] * (rows - 1) + Int(from)});
+}
+
 }  // namespace rgen::lower

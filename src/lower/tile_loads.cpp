@@ -156,7 +156,7 @@ Value Tile::broadcast(const Operand& o, const std::string& primitive, bool integ
   const Value v = pure(primitive, integer, std::move(args), c_.program[o.access.tensor].name);
   const bool fresh = scope().values.size() > before;
   if (fresh) ask_for_later(o, where);
-  if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_ahead(o, where);
+  if (o.passes_by && fresh && reduced_[size_t(c_.plan.reduce_order.back())].constant == 0) fetch_row_ahead(o, where);
   if (o.slides >= 0 && fresh && first_read(o) && first_of_row(o))  // every other element of two vectors
     for (const int64_t vector : {int64_t{0}, int64_t(W_)}) fetch_ahead(o, {where.pointer, where.offset + Int(vector)});
   return v;

@@ -121,6 +121,7 @@ class Instructions : Accesses {
     if (gpu() && stride == 0 && o.inner) loads_ -= n * (1 - 1 / double(merged(o)));
     const bool grouped = plan_.interleaved() && (int(i) == plan_.operand_a || int(i) == plan_.operand_b);
     if (o.element_bytes < 4 && !grouped) function("convert", n), ops_ += n;
+    if (how.passes_by && stride == 0) loads_ += asked_ahead(i);
     if (int(i) == plan_.operand_b && plan_.widens_b(o.element_bytes)) function("convert", n);
     if (!checked(i)) return;
     const double at_border = n * border_share(i);
@@ -138,6 +139,18 @@ class Instructions : Accesses {
     if (!vector_masks()) return;
     const double more = parts() * double(std::popcount(uint64_t(plan_.tile[size_t(plan_.vec)].tail())) - 1);
     stores_ += more * vectors, ops_ += more * vectors;
+  }
+
+  /// Requests for the rows of later tiles: each line once where they are in order, else each row at every body.
+  double asked_ahead(size_t i) const {
+    const auto& o = facts_.operands[i];
+    const size_t along = size_t(plan_.reduce_order.back());
+    double rows = 1;
+    for (size_t a = 0; a < n_; ++a)
+      if (!reduced(a) && o.coef[a] != 0) rows *= axes_[a].mean;
+    const double bytes = double(axes_[along].unroll * plan_.tile[along].unit) * o.element_bytes;
+    const bool in_order = plan_.operands[i].contiguous && !plan_.chunked();
+    return (in_order ? std::ceil(rows * bytes / double(c_.profile.levels[0].line_bytes)) : rows) * iterations_ * calls_;
   }
 
   double loads_of(size_t i) const {

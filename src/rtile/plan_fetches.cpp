@@ -44,7 +44,10 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
       for (int a : outputs_)
         if (a != next && o.coef[size_t(a)] != 0) rows *= p.tile[size_t(a)].size();
       const int64_t step = std::abs(o.coef[size_t(next)]) * p.tile[size_t(next)].size();
-      p.operands.change(i, [&](Operand& x) { x.ahead = step * ceil_div(bytes, step * o.element_bytes * rows), x.passes_by = true; });
+      const bool whole = rows == 1 && o.coef[size_t(next)] == extent(p.reduce_order.back()) && o.coef[size_t(p.reduce_order.back())] == 1;
+      p.operands.change(i, [&](Operand& x) {
+        x.ahead = step * ceil_div(bytes, step * o.element_bytes * rows), x.passes_by = true, x.contiguous = whole;
+      });
     }
   }
   return p;

@@ -97,8 +97,9 @@ struct Operand {
   /// > 0: with each line read, the one so many elements further on is fetched: of a packed operand into the first cache
   /// (Planner::fetch_ahead), of a direct one towards the second (a fused group's next tile, rows that a window will come to).
   int64_t ahead = 0;
-  int64_t streams = 1;     ///< packed: so many panels of each tile, along the vector axis, each a row of its own through all tiles
-  bool passes_by = false;  ///< ... whose rows a product takes from beyond the second cache, each once
+  int64_t streams = 1;      ///< packed: so many panels of each tile, along the vector axis, each a row of its own through all tiles
+  bool passes_by = false;   ///< ... whose rows a product takes from beyond the second cache, each once
+  bool contiguous = false;  ///< ... and those of a tile follow one another without a gap: their lines are asked for in that order
   /// > 0: each step of the reduction is on other lines of it, of more rows than prefetchers follow: with each line that a step reads, it
   /// asks for the one so many elements further on, a later step's.
   int64_t next_step = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "rtile/accesses.h"
 #include "rtile/walks.h"
 
 namespace rgen::rtile {
@@ -12,7 +13,7 @@ namespace {
 
 class Traffic : Walks {
  public:
-  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), into_(into) {}
+  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), accesses_(plan), into_(into) {}
 
   /// Streams beyond the first-level cache.
   void run() {
@@ -33,6 +34,7 @@ class Traffic : Walks {
   }
 
  private:
+  const Accesses accesses_;
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
 
@@ -195,6 +197,7 @@ class Traffic : Walks {
   void cross(size_t inner) {
     const Fit f = fit(inner);
     const bool memory = inner + 2 == c_.profile.levels.size(), tile_fits = f.fits && f.depth <= plan_.loops.size();
+    const hw::MemoryLevel& from = c_.profile.levels[inner + 1];
     hw::LevelTraffic& t = into_[inner + 1];
     double come = 0, concentrated = 0;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
@@ -207,8 +210,11 @@ class Traffic : Walks {
       else
         bytes = waited_for(i, bytes, memory, t);
       if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
+      if (inner == 0)
+        (o.is_store ? t.write_bytes : t.read_bytes) +=
+            split_ns(i, m.bytes) * (o.is_store ? from.write_gbs(workers()) : from.read_gbs(workers()));
       const bool asked = next_rows_asked_for(i);
-      if (inner > 0 && !memory && !asked) bytes *= in_pieces(i);
+      if (inner > 0 && !memory && !asked) bytes *= o.is_store ? written_in_pieces(o, from) : in_pieces(i);
       if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= unprefetched_;
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
@@ -221,6 +227,26 @@ class Traffic : Walks {
       o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
     }
     if (come > 0) t.concentration = concentrated / come;
+  }
+
+  /// ns beside the transfer of so many bytes of operand `i` from or to the second cache, for the vectors that end in the next line
+  /// (hw::MemoryLevel::split_reads_ns, split_writes_ns). Products hide both, and so do transposes in registers, whose loads and stores come
+  /// in groups: a 783 × 18 transposed by 6 rows of gathers 2.75 us, by 9 and 18 rows turned 1.6 (Granite Rapids).
+  double split_ns(size_t i, double bytes) const {
+    constexpr double kInRow = 0.35;  // of stores that follow one another: 1.24 ns a line, 1.8 across lines, by four rows 3.06
+    const auto& o = facts_.operands[i];
+    const auto turned = [](const Operand& x) { return x.transposed || x.neighbours > 0; };
+    const size_t along = size_t(plan_.vec);
+    if (facts_.products > 0 || plan_.lanes == 1 || o.coef[along] != 1 || packed(i) || plan_.store_transpose_axis >= 0 ||
+        std::any_of(plan_.operands.begin(), plan_.operands.end(), turned))
+      return 0;
+    const double vectors = bytes / double(plan_.lanes * o.element_bytes) * accesses_.split(i, plan_.vec);
+    const hw::MemoryLevel& from = c_.profile.levels[1];
+    if (!o.is_store) return vectors * from.split_reads_ns;
+    bool rows = false;  // by turns
+    for (size_t a = 0; a < n_; ++a) rows |= a != along && o.coef[a] != 0 && plan_.tile[a].size() > 1;
+    const double ends = rows ? 1 / double(plan_.tile[along].units()) * double(plan_.tile[along].blocks) : 0;  // of a piece of a row
+    return vectors * from.split_writes_ns * (ends + (1 - ends) * kInRow);
   }
 
   /// Bytes that count as much as these, which come or go line by line; and the misses that nothing follows.

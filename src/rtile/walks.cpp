@@ -142,7 +142,7 @@ int64_t Walks::piece_bytes(size_t i) const {
 double Walks::in_pieces(size_t i) const {
   constexpr double kShort = 1024, kOfShort = 0.3, kNear = 0.6, kFar = 0.75;  // bytes; what pieces of one line take beside
   const auto& o = facts_.operands[i];
-  if (o.is_store || packed(i)) return 1;
+  if (packed(i)) return 1;
   int walked = -1;  // innermost
   for (const Loop& l : plan_.loops)
     if (o.coef[size_t(l.axis)] != 0) walked = l.axis;

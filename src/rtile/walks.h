@@ -85,6 +85,19 @@ class Walks : public CountedPlan {
   /// `tile_fits`: the second cache holds what one tile touches; else all of its lines are such, wherever the tile before was.
   double lines_alone(size_t operand, bool tile_fits) const;
 
+  /// How a result is written.
+  struct Written {
+    double bytes, rows;  ///< without a gap before the walk leaves them for good; so many such rows a tile, by turns
+    bool neighbours;     ///< ... which touch each other
+    bool jumps;          ///< else all of it is one stretch
+  };
+  Written written(const NestFacts::OperandFacts& o) const;
+
+  /// How much longer a cache takes for results that are written by pieces of rows (hw::MemoryLevel::pieces): on Granite Rapids, whose last
+  /// cache takes as long for a line as products of eight vectors, lines of their own take 1.5 to 2.8 times as long as whole rows, pieces of
+  /// 256 bytes 1.2 to 1.7, of a KiB 1.1 to 1.4, of 4 KiB 1.0 to 1.2.
+  double written_in_pieces(const NestFacts::OperandFacts& o, const hw::MemoryLevel& to) const;
+
   /// What lines in memory cost beyond their own time because they are written out of order: a core waits for a line before it writes the
   /// next one, unless prefetchers have asked for it, and they follow what is written in order. Rows by turns count as far as each goes on,
   /// and together where they are neighbours that soon are complete. Rows of 256, 1024 and 4096 floats, two to sixteen by turns, take 3, 1.7

@@ -7,7 +7,7 @@
 
 namespace rgen::rtile {
 
-double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
+Walks::Written Walks::written(const NestFacts::OperandFacts& o) const {
   std::vector<size_t> closest;  // its axes
   for (size_t a = 0; a < n_; ++a)
     if (o.coef[a] != 0 && nest_.axes[a].extent > 1) closest.push_back(a);
@@ -36,11 +36,22 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
       break;
     }
   }
-  if (!jumps && continued(o)) return 0;
-  const double bytes = double(run) * o.element_bytes, in_order = Stretch::kRampBytes / 2;
-  const bool neighbours = rows > 1 && from_row_to_row <= run;
-  const double apart = neighbours ? std::clamp((bytes * double(rows) - in_order) / Stretch::kRampBytes, 0.0, 1.0) : 1;
-  return unfollowed_store() * std::min(1.0, in_order / bytes) * apart;
+  return {double(run) * o.element_bytes, double(rows), rows > 1 && from_row_to_row <= run, jumps || !continued(o)};
+}
+
+double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
+  const Written w = written(o);
+  if (!w.jumps) return 0;
+  const double in_order = Stretch::kRampBytes / 2;
+  const double apart = w.neighbours ? std::clamp((w.bytes * w.rows - in_order) / Stretch::kRampBytes, 0.0, 1.0) : 1;
+  return unfollowed_store() * std::min(1.0, in_order / w.bytes) * apart;
+}
+
+double Walks::written_in_pieces(const NestFacts::OperandFacts& o, const hw::MemoryLevel& to) const {
+  if (to.pieces == 1) return 1;
+  const Written w = written(o);
+  const double line = double(c_.profile.levels[0].line_bytes);
+  return w.jumps && !w.neighbours ? 1 + (to.pieces - 1) * std::sqrt(line / std::max(line, w.bytes)) : 1;
 }
 
 bool Walks::across(const NestFacts::OperandFacts& o, size_t a) const {

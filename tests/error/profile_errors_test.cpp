@@ -52,8 +52,8 @@ std::vector<json::json_pointer> figures(const json& node, const json::json_point
 }  // namespace
 
 TEST_CASE("each figure left out is named, but those that have a default") {
-  const std::set<std::string> optional = {"broadcasts", "split_loads", "burst", "block_launch", "stream",
-                                          "copy",       "row",         "rows",  "page_rows",    "halves"};
+  const std::set<std::string> optional = {"broadcasts", "split_loads", "burst",  "block_launch", "stream",       "copy",  "row",
+                                          "rows",       "page_rows",   "halves", "split_reads",  "split_writes", "pieces"};
   for (const char* name : {"zen3", "zen4", "neoverse_v1", "h100"}) {
     const json whole = shipped(name);
     const auto all = figures(whole);
@@ -158,6 +158,16 @@ TEST_CASE("figures that cannot be together") {
       {"zen5", "/levels/0/overlap/value", [](json& d) { d["levels"][0]["overlap"]["value"] = 1.5; }},
       {"zen3", "/levels/1/prefetched", [](json& d) { d["levels"][1]["prefetched"] = true; }},
       {"zen3", "/levels/2/page_rows", [](json& d) { d["levels"][2]["page_rows"] = d["levels"][3]["page_rows"]; }},
+      {"zen3", "/levels/2/split_reads", [](json& d) { d["levels"][2]["split_reads"] = d["levels"][3]["page_rows"]; }},
+      {"zen3", "/levels/0/split_writes", [](json& d) { d["levels"][0]["split_writes"] = d["levels"][3]["page_rows"]; }},
+      {"zen3", "/levels/1/pieces",
+       [](json& d) {
+         d["levels"][1]["pieces"] = {{"value", 2}, {"unit", "ratio"}, {"source", "estimated"}};
+       }},
+      {"zen3", "/levels/2/pieces/value",
+       [](json& d) {
+         d["levels"][2]["pieces"] = {{"value", 0.5}, {"unit", "ratio"}, {"source", "estimated"}};
+       }},
       {"zen5", "/vector/bits/value", [](json& d) { d["vector"]["bits"]["value"] = 500; }},
       {"zen5", "/atoms/0/shape",
        [](json& d) {

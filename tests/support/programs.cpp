@@ -77,6 +77,8 @@ hw::Profile random_profile(uint32_t seed) {
   hw::MemoryLevel& memory = p.levels.back();
   if (below(2) == 0) memory.page_rows_ns = 1 + below(8);
   p.levels.front().prefetched = below(2) == 0;
+  if (below(2) == 0) p.levels[1].split_reads_ns = double(below(3)) / 8, p.levels[1].split_writes_ns = 1 + double(below(3));
+  if (p.levels.size() > 3 && below(2) == 0) p.levels[2].pieces = 1 + double(below(4)) / 2;
   if (below(2) == 0) {
     memory.rows = memory.row = memory.read;
     for (hw::SharedBandwidth& b : memory.row) b.gbs /= 1 + below(3);

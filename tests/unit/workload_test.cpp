@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "base/math.h"
 #include "emit/backend.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
@@ -664,4 +666,83 @@ TEST_CASE("products wait for lines of several rows of a page, which no prefetche
   CHECK(waits(250, 4) > waits(250, 2));
   CHECK(waits(1026, 4) == 0);  // each row in a page of its own
   CHECK(waits(100, 4) == 0);   // what is fetched beside a line covers the next row
+}
+
+namespace {
+
+/// The traffic of a plan's only nest, its tile and loops as given, with one thread.
+hw::Workload counted(const ir::TensorProgram& program, const hw::Profile& profile, const std::function<void(rtile::NestPlan&)>& change) {
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::Nest nest = c.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = c.program->groups[0].nests[0];
+  change(plan);
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context);
+}
+
+}  // namespace
+
+TEST_CASE("a profile may say what vectors across two lines of the second cache take") {
+  hw::Profile profile = hw::load_profile("sapphire_rapids");
+  profile.levels[1].split_reads_ns = profile.levels[1].split_writes_ns = 0;
+  const auto more = [&](int64_t columns, int64_t rows, double reads, double writes) {  // 300 KiB in and out
+    const std::string n = std::to_string(columns);
+    const ir::TensorProgram program =
+        ir::parse_program(R"--({"inputs": {"X": {"shape": [480, )--" + n + R"--(]}, "G": {"shape": [)--" + n +
+                          R"--(]}}, "compute": ["Y[i:480, j:)--" + n + R"--(] = X[i, j] * G[j]"], "outputs": ["Y"]})--");
+    const auto of = [&](double r, double w) {
+      profile.levels[1].split_reads_ns = r, profile.levels[1].split_writes_ns = w;
+      return counted(program, profile, [&](rtile::NestPlan& p) {
+        REQUIRE(p.tile.size() == 2);
+        p.tile[0] = {480, 1, rows}, p.tile[1].hi = 1;
+      });
+    };
+    const hw::Workload with = of(reads, writes), without = of(0, 0);
+    return std::pair{with.levels[1].read_bytes - without.levels[1].read_bytes, with.levels[1].write_bytes - without.levels[1].write_bytes};
+  };
+  CHECK(more(160, 1, 1, 1) == std::pair{0.0, 0.0});  // rows that begin lines
+  CHECK(more(162, 1, 1, 0).first > 0);
+  CHECK(more(162, 1, 0, 1).second > 0);
+  CHECK(more(162, 4, 0, 1).second > 2 * more(162, 1, 0, 1).second);  // rows by turns
+}
+
+TEST_CASE("a profile may say what results take that go to the last cache by pieces of rows") {
+  hw::Profile profile = hw::load_profile("sapphire_rapids");
+  const ir::TensorProgram program = ir::parse_program(R"({"op": "matmul", "params": {"m": 1024, "n": 1024, "k": 8}})");
+  const auto written = [&](double pieces, bool along_rows) {
+    profile.levels[2].pieces = pieces;
+    return counted(program, profile,
+                   [&](rtile::NestPlan& p) {
+                     p.loops = along_rows ? std::vector<rtile::Loop>{{0, 1}, {1, 1}} : std::vector<rtile::Loop>{{1, 1}, {0, 1}};
+                   })
+        .levels[2]
+        .write_bytes;
+  };
+  CHECK(written(2, false) > 1.3 * written(1, false));
+  CHECK(written(2, true) < 1.2 * written(1, true));
+}
+
+TEST_CASE("rows that lie one after the other are asked for ahead line by line") {
+  // rows of a KiB, of which a body takes a part of a line: so many lines, not one request for each row
+  const hw::Profile profile = hw::load_profile("sapphire_rapids");
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": 8400, "n": 12, "k": 256}})");
+  size_t seen = 0;
+  for (const rtile::Candidate& c : rtile::construct(program, profile, {1, 40})) {
+    const rtile::NestPlan& p = c.program->groups[0].nests[0];
+    if (!p.operands[0].passes_by || p.vec != 1 || p.chunked() || p.tile[0].ragged()) continue;
+    CHECK(p.operands[0].contiguous);
+    const int64_t rows = p.tile[0].hi, lines = ceil_div(rows * p.tile[2].size(), 16);
+    const std::string source = emit::emit_cpp(program, c, profile).source;
+    const auto count = [&](const std::string& text) {
+      int64_t n = 0;
+      for (size_t at = source.find(text); at != std::string::npos; at = source.find(text, at + 1)) ++n;
+      return n;
+    };
+    INFO(c.explanation);
+    CHECK(count("prefetch_l2(A") == lines);
+    CHECK(count("prefetch_l2(A + " + std::to_string(rows) + " * k") == lines);
+    ++seen;
+  }
+  CHECK(seen > 0);
 }
