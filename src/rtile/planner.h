@@ -25,6 +25,7 @@ class Planner {
     double us;
     size_t start;  ///< whose it is
     bool near;     ///< timed without memory, as are those that loops will bring their operands near for: not comparable with others
+    bool uses_up = false;  ///< no other makes as much of an element of a factor that takes long to come: how it computes does not decide
   };
 
   /// The choices before any tile: vector axis, form, placement of operands, transposes.

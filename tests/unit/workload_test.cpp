@@ -746,3 +746,20 @@ TEST_CASE("rows that lie one after the other are asked for ahead line by line") 
   }
   CHECK(seen > 0);
 }
+
+TEST_CASE("a factor that takes long to come is used up by one tile") {
+  // weights of nine megabytes for five by five places: a tile of all places has more loads than others, and reads the weights once
+  hw::Profile profile = hw::load_profile("sapphire_rapids");
+  for (hw::SharedBandwidth& b : profile.levels[2].read) b.gbs /= 1.2;
+  for (hw::SharedBandwidth& b : profile.levels[0].read) b.gbs *= 2;
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"name": "c", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 10, "w": 10, "ci": 533, "co": 85, "r": 7, "s": 7, "stride": 2,
+          "pad": 6, "dilation": 2, "groups": 1, "layout": "NHWC"}})");
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::NestPlan& plan = best.program->groups[0].nests[0];
+  const rtile::Nest& nest = best.program->groups[0].group.nests[0];
+  int64_t places = 1;
+  for (size_t a = 0; a < nest.axes.size(); ++a)
+    if (nest.axes[a].name == "p" || nest.axes[a].name == "q") places *= plan.tile[a].size();
+  CHECK(places == 25);
+}
