@@ -193,6 +193,16 @@ class Traffic : Walks {
     return m;
   }
 
+  /// What the loads of tile registers take of a factor that passes the first cache: nothing of it is there for the next, be it the rest of
+  /// a line that one row ends in, or a window's place that the tap before had.
+  double loaded_past(size_t i) const {
+    const double line = double(c_.profile.levels[0].line_bytes), loads = counts_.steps * counts_.calls;
+    if (int(i) == plan_.operand_b) return axes_[size_t(plan_.vec)].mean * double(plan_.k_step / plan_.k_group) * line * loads;
+    double rows = 0;
+    for (const int64_t r : plan_.row_tiles(nest_)) rows += double(r);
+    return rows * (1 + rows_across_lines(nest_, placed_coef(i), plan_, facts_.operands[i].element_bytes)) * line * loads;
+  }
+
   /// Between the level and the next one outwards.
   void cross(size_t inner) {
     const Fit f = fit(inner);
@@ -203,7 +213,7 @@ class Traffic : Walks {
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       if (!leaves(i, inner)) continue;
       const auto& o = facts_.operands[i];
-      const Moved m = inner == 0 && past_first(i) ? moved(i, {loops_.size(), false, f.capacity}) : moved(i, f);
+      const Moved m = inner == 0 && past_first(i) ? Moved{loaded_past(i)} : moved(i, f);
       double bytes = m.bytes;
       if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
         bytes *= streamed_pieces(i, streams_[i]);
