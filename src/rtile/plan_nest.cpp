@@ -225,7 +225,8 @@ void Planner::prefer_reuse() {
   for (size_t factor = 0, i = 0; i < facts_.reads; ++i) {
     if (!facts_.operands[i].inner) continue;
     if (share_of_time(i) >= kNoticed && all.size() > 2) {
-      const auto most = std::max_element(all.begin() + 1, rest, [&](const Ranked& a, const Ranked& b) { return a.reuse[factor] < b.reuse[factor]; });
+      const auto most =
+          std::max_element(all.begin() + 1, rest, [&](const Ranked& a, const Ranked& b) { return a.reuse[factor] < b.reuse[factor]; });
       if (most != rest && most->reuse[factor] > all.front().reuse[factor]) {
         most->tile.uses_up = true;
         std::rotate(all.begin() + 1, most, most + 1);

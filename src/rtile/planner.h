@@ -23,8 +23,8 @@ class Planner {
   struct Scored {
     NestPlan plan;
     double us;
-    size_t start;  ///< whose it is
-    bool near;     ///< timed without memory, as are those that loops will bring their operands near for: not comparable with others
+    size_t start;          ///< whose it is
+    bool near;             ///< timed without memory, as are those that loops will bring their operands near for: not comparable with others
     bool uses_up = false;  ///< no other makes as much of an element of a factor that takes long to come: how it computes does not decide
   };
 

@@ -224,7 +224,9 @@ class Traffic : Walks {
         (o.is_store ? t.write_bytes : t.read_bytes) +=
             split_ns(i, m.bytes) * (o.is_store ? from.write_gbs(workers()) : from.read_gbs(workers()));
       const bool asked = next_rows_asked_for(i);
-      if (inner > 0 && !memory && !asked) bytes *= o.is_store ? written_in_pieces(o, from) : in_pieces(i);
+      if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i);
+      const double longer = inner > 0 && !memory && o.is_store ? written_in_pieces(o, from) : 1;
+      if (longer > 1) t.piece_bytes += bytes * longer;
       if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= unprefetched_;
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
@@ -234,7 +236,7 @@ class Traffic : Walks {
       if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
-      o.is_store ? written(o, bytes, memory, t) : read(i, bytes, memory, t);
+      o.is_store ? written(o, bytes, longer, memory, t) : read(i, bytes, memory, t);
     }
     if (come > 0) t.concentration = concentrated / come;
   }
@@ -278,7 +280,8 @@ class Traffic : Walks {
     return bytes;
   }
 
-  void written(const NestFacts::OperandFacts& o, double bytes, bool memory, hw::LevelTraffic& t) const {
+  /// `longer`: pieces of rows than whole ones.
+  void written(const NestFacts::OperandFacts& o, double bytes, double longer, bool memory, hw::LevelTraffic& t) const {
     // the profile's write bandwidth has the reads that allocate lines in it; streaming stores have none
     if (!plan_.stream)
       t.write_bytes += bytes;
@@ -288,7 +291,7 @@ class Traffic : Walks {
       t.stream_bytes += bytes;
     if (chunks_ <= 1) return;
     const double partial = bytes * (1 - 1 / chunks_);  // sums, for which the tile waits
-    t.read_bytes += partial;
+    t.read_bytes += partial * longer;
     if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
   }
 
