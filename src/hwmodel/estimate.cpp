@@ -54,9 +54,10 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
 struct Overlap {
   double longest, exposed = 0;
   std::string_view bound;
-  void transfer(double us, double pieces_us, double first_misses, const MemoryLevel& level) {
+  /// `pieces_us`: what writes by pieces of rows take beside it, instead of `writes_us` of it.
+  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double writes_us = 0) {
     const double hidden = std::max(us * (1 - level.overlap), pieces_us);
-    exposed += us * level.overlap + first_misses;
+    exposed += (us + std::max(0.0, pieces_us - writes_us)) * level.overlap + first_misses;
     if (hidden > longest) longest = hidden, bound = level.name;
   }
 };
@@ -104,8 +105,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
       e.loads_us = p.transfer_ns(i, t.read_bytes, 0, 0, w.workers) / 1e3 * (1 - level.overlap);
       e.stores_us = std::max(0.0, transfer * (1 - level.overlap) - e.loads_us);
     }
-    o.transfer(transfer, pieces, first_misses, level);
-    o.exposed += level.overlap * std::max(0.0, pieces - p.transfer_ns(i, 0, t.write_bytes, 0, w.workers) / 1e3);
+    o.transfer(transfer, first_misses, level, pieces, p.transfer_ns(i, 0, t.write_bytes, 0, w.workers) / 1e3);
     const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;
     if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, e.compute_us) + cube(pieces);
   }
@@ -184,7 +184,7 @@ GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
                 busiest * (l2_read / l2.read_gbs(sharers) + l2_write / l2.write_gbs(sharers)) / 1e3,
                 (dram_read / dram.read_gbs(sharers) + dram_write / dram.write_gbs(sharers)) / sharers / 1e3};
   Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
-  for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, 0, p.levels[i]);
+  for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
   // warps that load for themselves ask for less while they compute: near memory's limit both take longer than the longer one
   if (!w.asynchronous)
     o.longest = std::max(o.longest, std::sqrt(std::hypot(square(e.compute_us), square(e.level_us[2] * (1 - dram.overlap)))));

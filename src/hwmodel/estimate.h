@@ -21,7 +21,7 @@ struct LevelTraffic {
   double stream_bytes = 0;   ///< written past the caches, to memory
   double concentration = 1;  ///< bytes come in at the first of so many uses: only the computing of that one hides them
   double ahead_bytes = 0;    ///< of read_bytes: asked for so early that nothing waits for them
-  double piece_bytes = 0;    ///< of writes by pieces of rows: bytes that would take as long as those do on their way, beside all else
+  double piece_bytes = 0;    ///< written whole, as many would take as long as what is written by pieces of rows does, beside all else
   double runs = 0;           ///< contiguous stretches: each costs part of the latency before the prefetcher follows
   double waits = 0;          ///< lines that are waited for one after the other, each the whole latency
 };
