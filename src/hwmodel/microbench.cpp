@@ -93,9 +93,11 @@ class Recorder {
           level["rows"] = bandwidth(m.rows, &LevelFigures::Row::rows_gbs);
         }
       }
-      record(level, "split_reads", m.split_reads_ns, 0.02, "ns");
-      record(level, "split_writes", m.split_writes_ns, 0.02, "ns");
-      record(level, "pieces", m.pieces, 1.05, "ratio");
+      // whichever level is the second, if one was left out
+      const bool second = kept.size() == 1, beyond = kept.size() > 1;
+      record(level, "split_reads", second ? m.split_reads_ns : std::min(m.split_reads_ns, 0.0), 0.02, "ns");
+      record(level, "split_writes", second ? m.split_writes_ns : std::min(m.split_writes_ns, 0.0), 0.02, "ns");
+      record(level, "pieces", beyond ? m.pieces : std::min(m.pieces, 0.0), 1.05, "ratio");
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");
       kept.push_back(level);
     }
