@@ -763,3 +763,27 @@ TEST_CASE("a factor that takes long to come is used up by one tile") {
     if (nest.axes[a].name == "p" || nest.axes[a].name == "q") places *= plan.tile[a].size();
   CHECK(places == 25);
 }
+
+TEST_CASE("what passes the first cache comes anew, with both lines of a row across two") {
+  const hw::Profile profile = hw::load_profile("sapphire_rapids");
+  const auto read = [&](int64_t k) {  // of a's rows, by tiles of sixteen
+    const ir::TensorProgram program =
+        ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "bf16", "params": {"m": 192, "n": 32, "k": )" + std::to_string(k) +
+                          R"(, "out": "bf16"}})");
+    const auto of = [&](bool past) {
+      return counted(program, profile,
+                     [&](rtile::NestPlan& p) {
+                       REQUIRE(p.form == rtile::AtomForm::matrix);
+                       for (size_t i = 0; i < p.operands.size(); ++i)
+                         p.operands.change(i, [&](rtile::Operand& o) {
+                           if (int(i) == p.operand_a) o.placement = rtile::Placement::direct, o.past_first = past;
+                         });
+                     })
+          .levels[1]
+          .read_bytes;
+    };
+    return of(true) - of(false);
+  };
+  CHECK(read(2048) < read(2056));  // rows that all begin lines, and rows that begin anywhere
+  CHECK(read(2056) > 192 * 2056);  // bytes more: half of a's, which are 1.9 times as many
+}
