@@ -239,6 +239,10 @@ class Instructions : Accesses {
     if (plan_.form != AtomForm::group) {
       w_.atoms.push_back({plan_.atom.get(), inner_ * facts_.products});
       ops_ += inner_ * facts_.products;
+      if (!gpu() && !is_float(c_.program[nest_.inner.front().tensor].dtype)) {  // of two passes, and an addition of its own
+        const double n = inner_ * facts_.products;
+        function("mul", n), function("add", n), ops_ += n;
+      }
       return;
     }
     w_.atoms.push_back({plan_.atom.get(), inner_});
