@@ -54,10 +54,10 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
 struct Overlap {
   double longest, exposed = 0;
   std::string_view bound;
-  /// `pieces_us`: what writes by pieces of rows take beside it, instead of `writes_us` of it.
-  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double writes_us = 0) {
+  /// `pieces_us`: what writes by pieces of rows take beside it, `more_us` of them longer than written whole.
+  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double more_us = 0) {
     const double hidden = std::max(us * (1 - level.overlap), pieces_us);
-    exposed += (us + std::max(0.0, pieces_us - writes_us)) * level.overlap + first_misses;
+    exposed += (us + more_us) * level.overlap + first_misses;
     if (hidden > longest) longest = hidden, bound = level.name;
   }
 };
@@ -98,14 +98,15 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const MemoryLevel& level = p.levels[i];
     const double transfer = p.transfer_ns(i, t.read_bytes, t.write_bytes, t.stream_bytes, w.workers) / 1e3;
     const double first_misses = (t.runs / kMissesInFlight + t.waits) * level.latency_ns / 1e3;
-    const double pieces = p.transfer_ns(i, 0, t.piece_bytes, 0, w.workers) / 1e3;
+    const auto written_us = [&](double bytes) { return bytes / level.write_gbs(w.workers) / 1e3; };
+    const double pieces = t.piece_bytes > 0 ? written_us(t.piece_bytes) : 0;
     e.level_us.push_back(std::max(transfer + first_misses, pieces));
     if (i + 1 == p.levels.size()) {
       near = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
       e.loads_us = p.transfer_ns(i, t.read_bytes, 0, 0, w.workers) / 1e3 * (1 - level.overlap);
       e.stores_us = std::max(0.0, transfer * (1 - level.overlap) - e.loads_us);
     }
-    o.transfer(transfer, first_misses, level, pieces, p.transfer_ns(i, 0, t.write_bytes, 0, w.workers) / 1e3);
+    o.transfer(transfer, first_misses, level, pieces, pieces > 0 ? std::max(0.0, pieces - written_us(t.write_bytes)) : 0);
     const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;
     if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, e.compute_us) + cube(pieces);
   }

@@ -94,10 +94,9 @@ class Recorder {
         }
       }
       // whichever level is the second, if one was left out
-      const bool second = kept.size() == 1, beyond = kept.size() > 1;
-      record(level, "split_reads", second ? m.split_reads_ns : std::min(m.split_reads_ns, 0.0), 0.02, "ns");
-      record(level, "split_writes", second ? m.split_writes_ns : std::min(m.split_writes_ns, 0.0), 0.02, "ns");
-      record(level, "pieces", beyond ? m.pieces : std::min(m.pieces, 0.0), 1.05, "ratio");
+      record(level, "split_reads", kept.size() == 1, m.split_reads_ns, 0.02, "ns");
+      record(level, "split_writes", kept.size() == 1, m.split_writes_ns, 0.02, "ns");
+      record(level, "pieces", kept.size() > 1, m.pieces, 1.05, "ratio");
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");
       kept.push_back(level);
     }
@@ -105,11 +104,10 @@ class Recorder {
   }
 
  private:
-  /// A figure that may be left out where it is as without it: measured (not negative), it takes the place of another device's.
-  void record(json& level, const char* name, double measured, double noticed, const char* unit) const {
-    if (measured < 0) return;
-    level.erase(name);
-    if (measured > noticed) level[name] = figure(measured, unit);
+  /// A figure that may be left out, of a level that has it or not (`here`): measured (not negative), it takes another device's place.
+  void record(json& level, const char* name, bool here, double measured, double noticed, const char* unit) const {
+    if (!here || measured >= 0) level.erase(name);
+    if (here && measured > noticed) level[name] = figure(measured, unit);
   }
 
   /// One after the other where that is measured. Beside as many multiply-adds a function with ports of its own takes no longer than alone,

@@ -76,7 +76,7 @@ void Tile::fetch_ahead(const Operand& o, const Address& where) {
 }
 
 void Tile::fetch_row_ahead(const Operand& o, const Address& where) {
-  if (!o.contiguous || c_.plan.chunked()) return fetch_ahead(o, where);
+  if (!c_.plan.asks_line_by_line(o)) return fetch_ahead(o, where);
   const size_t along = size_t(c_.plan.reduce_order.back());
   int64_t rows = 1;
   for (int a = 0; a < n_axes_; ++a)

@@ -149,8 +149,8 @@ class Instructions : Accesses {
     for (size_t a = 0; a < n_; ++a)
       if (!reduced(a) && o.coef[a] != 0) rows *= axes_[a].mean;
     const double bytes = double(axes_[along].unroll * plan_.tile[along].unit) * o.element_bytes;
-    const bool in_order = plan_.operands[i].contiguous && !plan_.chunked();
-    return (in_order ? std::ceil(rows * bytes / double(c_.profile.levels[0].line_bytes)) : rows) * iterations_ * calls_;
+    return (plan_.asks_line_by_line(plan_.operands[i]) ? std::ceil(rows * bytes / double(c_.profile.levels[0].line_bytes)) : rows) *
+           iterations_ * calls_;
   }
 
   double loads_of(size_t i) const {

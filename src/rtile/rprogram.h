@@ -285,6 +285,8 @@ struct NestPlan {
     return n;
   }
   bool chunked() const;  ///< a reduced axis among `loops`
+  /// Of an operand that passes by: for the lines of later tiles in their order, each once; else for each row at every body.
+  bool asks_line_by_line(const Operand& o) const { return o.contiguous && !chunked(); }
   /// How steps that read padding are left out.
   enum class LeftOut : uint8_t {
     nowhere,

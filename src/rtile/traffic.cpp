@@ -13,7 +13,7 @@ namespace {
 
 class Traffic : Walks {
  public:
-  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), accesses_(plan), into_(into) {}
+  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), into_(into) {}
 
   /// Streams beyond the first-level cache.
   void run() {
@@ -34,7 +34,6 @@ class Traffic : Walks {
   }
 
  private:
-  const Accesses accesses_;
   const double chunks_ = counts_.chunks;
   std::vector<hw::LevelTraffic>& into_;
 
@@ -219,10 +218,11 @@ class Traffic : Walks {
         bytes *= streamed_pieces(i, streams_[i]);
       else
         bytes = waited_for(i, bytes, memory, t);
-      if (inner == 0) bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
-      if (inner == 0)
-        (o.is_store ? t.write_bytes : t.read_bytes) +=
-            split_ns(i, m.bytes) * (o.is_store ? from.write_gbs(workers()) : from.read_gbs(workers()));
+      if (inner == 0) {
+        bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
+        if (const double ns = split_ns(i, m.bytes, from); ns > 0)
+          o.is_store ? t.write_bytes += ns * from.write_gbs(workers()) : t.read_bytes += ns * from.read_gbs(workers());
+      }
       const bool asked = next_rows_asked_for(i);
       if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i);
       const double longer = inner > 0 && !memory && o.is_store ? written_in_pieces(o, from) : 1;
@@ -241,24 +241,24 @@ class Traffic : Walks {
     if (come > 0) t.concentration = concentrated / come;
   }
 
-  /// ns beside the transfer of so many bytes of operand `i` from or to the second cache, for the vectors that end in the next line
-  /// (hw::MemoryLevel::split_reads_ns, split_writes_ns). Products hide both, and so do transposes in registers, whose loads and stores come
-  /// in groups: a 783 × 18 transposed by 6 rows of gathers 2.75 us, by 9 and 18 rows turned 1.6 (Granite Rapids).
-  double split_ns(size_t i, double bytes) const {
+  /// ns beside the transfer of so many bytes of operand `i` from or to `second`, the second cache, for the vectors that end in the next
+  /// line (hw::MemoryLevel::split_reads_ns, split_writes_ns). Products hide both, and so do transposes in registers, whose loads and stores
+  /// come in groups: a 783 × 18 transposed by 6 rows of gathers 2.75 us, by 9 and 18 rows turned 1.6 (Granite Rapids).
+  double split_ns(size_t i, double bytes, const hw::MemoryLevel& second) const {
     constexpr double kInRow = 0.35;  // of stores that follow one another: 1.24 ns a line, 1.8 across lines, by four rows 3.06
     const auto& o = facts_.operands[i];
     const auto turned = [](const Operand& x) { return x.transposed || x.neighbours > 0; };
     const size_t along = size_t(plan_.vec);
-    if (facts_.products > 0 || plan_.lanes == 1 || o.coef[along] != 1 || packed(i) || plan_.store_transpose_axis >= 0 ||
+    const double each = o.is_store ? second.split_writes_ns : second.split_reads_ns;
+    if (each == 0 || facts_.products > 0 || plan_.lanes == 1 || o.coef[along] != 1 || packed(i) || plan_.store_transpose_axis >= 0 ||
         std::any_of(plan_.operands.begin(), plan_.operands.end(), turned))
       return 0;
-    const double vectors = bytes / double(plan_.lanes * o.element_bytes) * accesses_.split(i, plan_.vec);
-    const hw::MemoryLevel& from = c_.profile.levels[1];
-    if (!o.is_store) return vectors * from.split_reads_ns;
+    const double vectors = bytes / double(plan_.lanes * o.element_bytes) * Accesses(*this).split(i, plan_.vec);
+    if (!o.is_store) return vectors * each;
     bool rows = false;  // by turns
     for (size_t a = 0; a < n_; ++a) rows |= a != along && o.coef[a] != 0 && plan_.tile[a].size() > 1;
     const double ends = rows ? 1 / double(plan_.tile[along].units()) * double(plan_.tile[along].blocks) : 0;  // of a piece of a row
-    return vectors * from.split_writes_ns * (ends + (1 - ends) * kInRow);
+    return vectors * each * (ends + (1 - ends) * kInRow);
   }
 
   /// Bytes that count as much as these, which come or go line by line; and the misses that nothing follows.

@@ -86,12 +86,12 @@ class Walks : public CountedPlan {
   double lines_alone(size_t operand, bool tile_fits) const;
 
   /// How a result is written.
-  struct Written {
+  struct WriteWalk {
     double bytes, rows;  ///< without a gap before the walk leaves them for good; so many such rows a tile, by turns
     bool neighbours;     ///< ... which touch each other
     bool jumps;          ///< else all of it is one stretch
   };
-  Written written(const NestFacts::OperandFacts& o) const;
+  WriteWalk write_walk(const NestFacts::OperandFacts& o) const;
 
   /// How much longer a cache takes for results that are written by pieces of rows (hw::MemoryLevel::pieces): on Granite Rapids, whose last
   /// cache takes as long for a line as products of eight vectors, lines of their own take 1.5 to 2.8 times as long as whole rows, pieces of

@@ -7,7 +7,7 @@
 
 namespace rgen::rtile {
 
-Walks::Written Walks::written(const NestFacts::OperandFacts& o) const {
+Walks::WriteWalk Walks::write_walk(const NestFacts::OperandFacts& o) const {
   std::vector<size_t> closest;  // its axes
   for (size_t a = 0; a < n_; ++a)
     if (o.coef[a] != 0 && nest_.axes[a].extent > 1) closest.push_back(a);
@@ -40,7 +40,7 @@ Walks::Written Walks::written(const NestFacts::OperandFacts& o) const {
 }
 
 double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
-  const Written w = written(o);
+  const WriteWalk w = write_walk(o);
   if (!w.jumps) return 0;
   const double in_order = Stretch::kRampBytes / 2;
   const double apart = w.neighbours ? std::clamp((w.bytes * w.rows - in_order) / Stretch::kRampBytes, 0.0, 1.0) : 1;
@@ -49,7 +49,7 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
 
 double Walks::written_in_pieces(const NestFacts::OperandFacts& o, const hw::MemoryLevel& to) const {
   if (to.pieces == 1) return 1;
-  const Written w = written(o);
+  const WriteWalk w = write_walk(o);
   const double line = double(c_.profile.levels[0].line_bytes);
   return w.jumps && !w.neighbours ? 1 + (to.pieces - 1) * std::sqrt(line / std::max(line, w.bytes)) : 1;
 }
