@@ -25,10 +25,12 @@ double bank_wait_ns(const Workload::Issue& issue, const Profile& p) {
 double square(double x) { return x * x; }
 double cube(double x) { return x * x * x; }
 
-/// What a transfer of `us` adds to the cube of the computing's time: it has a part 1 / n of that to hide behind, and two resources of equal
-/// length take a quarter longer than one.
-double cubes_of(double us, double n, double compute_us) {
-  return n <= 1 ? cube(us) : cube(compute_us + (std::cbrt(cube(compute_us) + cube(n * us)) - compute_us) / n) - cube(compute_us);
+/// What a transfer adds to the cube of the computing's time: it has a part 1 / n of that to hide behind, but for `steady_us`, which come
+/// all the time; two resources of equal length take a quarter longer than one.
+double cubes_of(double us, double n, double steady_us, double compute_us) {
+  if (n <= 1) return cube(us + steady_us);
+  const auto together = [](double x, double y) { return std::cbrt(cube(x) + cube(y)); };
+  return cube(together(compute_us / n, us + steady_us / n) + (1 - 1 / n) * together(compute_us, steady_us)) - cube(compute_us);
 }
 
 /// Throughput of the instructions, and a dependency chain beside it.
@@ -54,10 +56,10 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
 struct Overlap {
   double longest, exposed = 0;
   std::string_view bound;
-  /// `pieces_us`: what writes by pieces of rows take beside it, `more_us` of them longer than written whole.
-  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double more_us = 0) {
-    const double hidden = std::max(us * (1 - level.overlap), pieces_us);
-    exposed += (us + more_us) * level.overlap + first_misses;
+  /// `pieces_us`: what writes by pieces of rows take beside it, `more_us` of them longer than written whole; `steady_us`: all of them hide.
+  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double more_us = 0, double steady_us = 0) {
+    const double added = (us - steady_us) * level.overlap, hidden = std::max(us - added, pieces_us);
+    exposed += added + more_us * level.overlap + first_misses;
     if (hidden > longest) longest = hidden, bound = level.name;
   }
 };
@@ -106,9 +108,10 @@ Estimate estimate(const Workload& w, const Profile& p) {
       e.loads_us = p.transfer_ns(i, t.read_bytes, 0, 0, w.workers) / 1e3 * (1 - level.overlap);
       e.stores_us = std::max(0.0, transfer * (1 - level.overlap) - e.loads_us);
     }
-    o.transfer(transfer, first_misses, level, pieces, pieces > 0 ? std::max(0.0, pieces - written_us(t.write_bytes)) : 0);
-    const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3;
-    if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, e.compute_us) + cube(pieces);
+    // what is asked for ahead does not count as long as it is not the longest, if it comes from memory; from a cache it comes all the time
+    const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3, steady = i + 1 == p.levels.size() ? 0 : ahead;
+    o.transfer(transfer, first_misses, level, pieces, pieces > 0 ? std::max(0.0, pieces - written_us(t.write_bytes)) : 0, steady);
+    if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, steady, e.compute_us) + cube(pieces);
   }
   o.longest = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
   e.overhead_us = p.call_us + (w.workers > 1 ? w.regions * p.fork_join_us : 0.0) + w.call_overheads / 1e3;

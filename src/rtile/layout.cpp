@@ -45,9 +45,9 @@ Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>
   }
   return l;
 }
-bool share_sets(int64_t stride_bytes, int64_t rows) {
-  constexpr int64_t kRows = 16, kHalfWay = 2048;  // bytes
-  return rows > kRows && stride_bytes % kHalfWay == 0;
+bool share_sets(int64_t stride_bytes, int64_t rows, int64_t most) {
+  constexpr int64_t kHalfWay = 2048;  // bytes
+  return rows > most && stride_bytes % kHalfWay == 0;
 }
 int64_t padded_row(int64_t elements, DType dtype) {
   const int64_t line = 64 / size_of(dtype), row = round_up(elements, line);
@@ -67,17 +67,18 @@ BoxLayout box_layout(const ir::Tensor& tensor, const ir::Access& access, const s
     }
     b.lo[d] = std::min<int64_t>(first, 0), b.count[d] = std::max(last + 1, b.shape[d]) - b.lo[d];
   }
-  // trailing dimensions that lie one after the other in memory are copied as one run, but for many rows that would share a set or two
-  const int64_t element = size_of(tensor.dtype), line = 64;
+  // trailing dimensions that lie one after the other in memory are copied as one run, but for more rows than a set has ways that would
+  // share one
+  const int64_t element = size_of(tensor.dtype), line = 64, ways = 8;
   b.run = rank - 1;
   while (b.run > 0 && b.count[b.run] == b.shape[b.run] && source[b.run] == b.inner && source[b.run - 1] == b.inner * b.shape[b.run] &&
-         !share_sets(b.inner * b.shape[b.run] * element, b.shape[b.run - 1]) &&
+         !share_sets(b.inner * b.shape[b.run] * element, b.shape[b.run - 1], ways) &&
          !(on_lines && b.inner * b.shape[b.run] * element % line != 0))
     b.inner *= b.shape[b.run--];
   for (size_t d = rank; d-- > 0;) {
     b.strides[d] = d + 1 == rank ? 1 : b.strides[d + 1] * b.count[d + 1];
     if (d + 1 == b.run) b.strides[d] = padded_row(b.inner * b.count[b.run], tensor.dtype);
-    if (d + 1 < b.run && share_sets(b.strides[d] * element, b.count[d])) b.strides[d] += 64 / element;
+    if (d + 1 < b.run && share_sets(b.strides[d] * element, b.count[d], ways)) b.strides[d] += 64 / element;
   }
   b.elements = b.run == 0 ? b.inner * b.count[0] : b.strides[0] * b.count[0];
   return b;

@@ -19,8 +19,9 @@ Linear linearise(const std::vector<ir::Index>& index, const std::vector<int64_t>
 /// Dimensions of the access that can leave the tensor for axis values in [0, extents).
 std::vector<int> guarded_dims(const ir::TensorProgram& program, const ir::Access& access, const std::vector<int64_t>& extents);
 
-/// Rows so many bytes apart, most of which would wait for each other in one or two sets of a first-level cache (Walks::rows_in_sets)?
-bool share_sets(int64_t stride_bytes, int64_t rows);
+/// More than `most` rows so many bytes apart, which would wait for each other in one or two sets of a first-level cache
+/// (Walks::rows_in_sets)?
+bool share_sets(int64_t stride_bytes, int64_t rows, int64_t most = 16);
 /// The distance of rows in a copy, in elements: whole lines, and no multiple of 512 bytes, at which rows would share cache sets.
 int64_t padded_row(int64_t elements, DType dtype);
 /// The layout of a padded copy of a tensor: every place that an access can reach, in rows whose distance is no power of two.

@@ -25,10 +25,10 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const bool beyond_caches = c_.beyond_caches(o.tensor);
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
     const double products_ns = products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns);
-    if (beyond_caches && p.operands[i].packed() && contraction_ && !stays(p, i)) {
+    if ((beyond_caches || waits_in_last_cache(p, i)) && p.operands[i].packed() && contraction_ && !stays(p, i)) {
       const auto of_line = [&](int sharers) { return double(memory.line_bytes) / memory.read_gbs(sharers); };
       const bool many = reuse(p, i) >= kProducts || products_ns >= kProductsNs;
-      const int64_t streams = products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
+      const int64_t streams = beyond_caches && products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
       const bool asked = streams > 1 ? kHidden * products_ns < of_line(1) : many;
       p.operands.change(i, [&](Operand& x) {
         x.streams = streams;
@@ -115,11 +115,20 @@ int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahea
   return vectors % 2 == 0 && !fetched_ahead ? 2 : 1;
 }
 
-bool Planner::stays(const NestPlan& p, size_t operand) const {
-  const auto& o = facts_.operands[operand];
+int64_t Planner::walks(const NestPlan& p, size_t operand) const {
   int64_t walks = 1;
-  for (int a : outputs_) walks *= o.coef[size_t(a)] == 0 ? p.tile[size_t(a)].blocks : 1;
-  return walks > 1 && near_level(c_.profile, tensor_bytes(c_.program[o.tensor]), 0.8) <= 1;
+  for (int a : outputs_) walks *= facts_.operands[operand].coef[size_t(a)] == 0 ? p.tile[size_t(a)].blocks : 1;
+  return walks;
+}
+
+bool Planner::stays(const NestPlan& p, size_t operand) const {
+  return walks(p, operand) > 1 && near_level(c_.profile, tensor_bytes(c_.program[facts_.operands[operand].tensor]), 0.8) <= 1;
+}
+
+bool Planner::waits_in_last_cache(const NestPlan& p, size_t operand) const {
+  const int home = c_.home[size_t(facts_.operands[operand].tensor)];
+  return home >= 2 && home + 2 == int(c_.profile.levels.size()) && c_.profile.levels[size_t(home)].overlap >= kNoticed && !p.tiled() &&
+         share_of_time(operand) >= kNoticed && walks(p, operand) == 1;
 }
 
 int Planner::passes_by(const NestPlan& p, size_t operand) const {

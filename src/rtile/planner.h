@@ -155,6 +155,10 @@ class Planner {
   /// Rows in which a packed operand from memory lies: each vector in one of its own, for a memory that delivers several by turns faster
   /// than one; else two, whose page ends hide behind each other, unless its lines can be fetched ahead. 1: as one.
   int64_t streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const;
+  /// How often the operand is walked from end to end.
+  int64_t walks(const NestPlan& p, size_t operand) const;
+  /// It comes once, from a last cache that a core waits for while products are formed, and takes a share of their time that is noticed.
+  bool waits_in_last_cache(const NestPlan& p, size_t operand) const;
   /// The operand is walked again and again, and stays in the second cache.
   bool stays(const NestPlan& p, size_t operand) const;
   /// The output axis along which an operand's rows, walked along the reduction, follow one another, if it comes from beyond the second

@@ -231,12 +231,12 @@ class Traffic : Walks {
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
       if (memory && !o.is_store) bytes *= turns_;
-      come += bytes, concentrated += bytes * m.uses;
+      if (memory || !comes_ahead(i, inner + 1)) come += bytes, concentrated += bytes * m.uses;
       if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i));
       if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
-      o.is_store ? written(o, bytes, longer, memory, t) : read(i, bytes, memory, t);
+      o.is_store ? written(o, bytes, longer, memory, t) : read(i, bytes, inner + 1, t);
     }
     if (come > 0) t.concentration = concentrated / come;
   }
@@ -295,11 +295,17 @@ class Traffic : Walks {
     if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
   }
 
-  void read(size_t i, double bytes, bool memory, hw::LevelTraffic& t) const {
+  void read(size_t i, double bytes, size_t from, hw::LevelTraffic& t) const {
     t.read_bytes += bytes;
+    if (comes_ahead(i, from)) t.ahead_bytes += bytes;
+  }
+
+  /// Nothing waits for it: asked for while what came before is used, from memory, or all the time, of a packed factor from the last cache.
+  bool comes_ahead(size_t i, size_t from) const {
+    if (i >= facts_.reads || plan_.operands[i].ahead == 0 || int(from) != c_.home[size_t(facts_.operands[i].tensor)]) return false;
+    if (from + 1 < c_.profile.levels.size()) return packed(i);
     // of several streams, memory is what binds: their time is that of turns_
-    const bool streams = plan_.operands[i].streams > 1 || (facts_.products == 0 && nest_.has_reduction() && plan_.operands[i].slides < 0);
-    if (memory && plan_.operands[i].ahead > 0 && !streams) t.ahead_bytes += bytes;
+    return plan_.operands[i].streams == 1 && (facts_.products > 0 || !nest_.has_reduction() || plan_.operands[i].slides >= 0);
   }
 
   /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.

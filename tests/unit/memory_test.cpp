@@ -1,8 +1,10 @@
 // Tensors that wait in memory: what the last cache kept of them, and lines that are asked for ahead of their use.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
+#include "hwmodel/estimate.h"
 #include "hwmodel/profile.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
@@ -16,13 +18,17 @@ std::string dims(int64_t m, int64_t n, int64_t k) {
   return R"--("dims": {"M": )--" + std::to_string(m) + R"--(, "N": )--" + std::to_string(n) + R"--(, "K": )--" + std::to_string(k) + "}";
 }
 
-/// Bytes ahead, of the packed weights of a product; 0: not asked for.
-int64_t ahead(int64_t m, int64_t n, int64_t k, const hw::Profile& profile) {
+rtile::Candidate product(int64_t m, int64_t n, int64_t k, const hw::Profile& profile) {
   const ir::TensorProgram program = ir::parse_program(
       R"--({"inputs": {"A": {"shape": ["M", "K"]}, "B": {"shape": ["K", "N"], "constant": true}}, "outputs": ["C"],
             "compute": ["C[m:M, n:N] = sum(k:K | A[m,k] * B[k,n])"], )--" +
       dims(m, n, k) + "}");
-  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  return rtile::construct(program, profile, {.threads = 1}).front();
+}
+
+/// Bytes ahead, of the packed weights of a product; 0: not asked for.
+int64_t ahead(int64_t m, int64_t n, int64_t k, const hw::Profile& profile) {
+  const rtile::Candidate c = product(m, n, k, profile);
   for (const rtile::Operand& o : c.program->groups[0].nests[0].operands)
     if (o.placement == rtile::Placement::prepack) return o.ahead * 4;
   return -1;
@@ -69,6 +75,33 @@ TEST_CASE("weights that the caches hold, or beside a few rows' products, are not
   CHECK(ahead(1, 512, 512, profile) == 0);
   CHECK(ahead(1, 8192, 8192, profile) > 0);
   CHECK(ahead(4, 8192, 8192, hw::load_profile("zen4")) == 0);
+}
+
+TEST_CASE("packed weights in a last cache that cores wait for are asked for ahead where they pass once") {
+  hw::Profile profile = hw::load_profile("sapphire_rapids");
+  REQUIRE(profile.levels[2].overlap > 0.15);
+  profile.levels[2].capacity_bytes = int64_t{256} << 20;
+  CHECK(ahead(8, 1024, 4096, profile) > 0);     // one tile has all rows
+  CHECK(ahead(128, 1024, 4096, profile) == 0);  // the second cache has them for the others
+  CHECK(ahead(8, 512, 512, profile) == 0);      // ... or all of them
+  CHECK(ahead(1, 1024, 4096, profile) == 0);    // prefetchers keep up
+  profile.levels[2].overlap = 0;
+  CHECK(ahead(8, 1024, 4096, profile) == 0);
+}
+
+TEST_CASE("what a cache delivers ahead hides whatever its level exposes, all the time") {
+  const hw::Profile profile = hw::load_profile("sapphire_rapids");
+  hw::Workload w;
+  w.levels.resize(profile.levels.size());
+  w.atoms.push_back({profile.find_atom(DType::f32, DType::f32, DType::f32), 1e6});
+  w.levels[2].read_bytes = 2e6, w.levels[2].concentration = 4;
+  const double waited_for = hw::estimate(w, profile).us;
+  w.levels[2].ahead_bytes = w.levels[2].read_bytes;
+  const hw::Estimate e = hw::estimate(w, profile);
+  CHECK(e.us < waited_for);
+  CHECK(e.us == doctest::Approx(std::cbrt(std::pow(e.compute_us, 3) + std::pow(e.level_us[2], 3)) + e.overhead_us));
+  w.levels[2].concentration = 1;
+  CHECK(hw::estimate(w, profile).us == doctest::Approx(e.us));
 }
 
 TEST_CASE("long rows that are summed are asked for ahead where memory is what binds") {

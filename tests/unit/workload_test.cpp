@@ -222,6 +222,15 @@ TEST_CASE("a padded copy takes the place of its borders and of what lies between
   CHECK(facts.operands[0].boxes[0].spread == doctest::Approx(9.0 * 16 / (7 * 7)));  // rows of 9 floats, a line apart
 }
 
+TEST_CASE("a copy of more rows than a set has ways, a way apart, has them on sets of their own") {
+  for (const auto& [rows, apart] : {std::pair{8, 1024}, {9, 1040}, {16, 1040}}) {
+    const ir::TensorProgram program = ir::parse_program(R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": )" +
+                                                        std::to_string(rows) + R"(, "n": 64, "k": 1024}})");
+    const rtile::NestFacts facts = rtile::nest_facts(program, rtile::build_nests(program).front());
+    CHECK(facts.operands[0].boxes[0].coef[0] == apart);
+  }
+}
+
 TEST_CASE("rows of a reduction that share sets of the first cache are waited for, and copied apart") {
   const hw::Profile profile = hw::load_profile("zen3");
   const auto planned = [&](int64_t h, int64_t w, int64_t channels) {
