@@ -10,9 +10,6 @@ namespace rgen::hw {
 
 namespace {
 
-/// Cache misses that one core has under way at once: a share of every stretch's first latency is exposed.
-constexpr double kMissesInFlight = 10;
-
 /// Of an instruction whose lanes multiply and add for themselves: the time that it waits for banks of registers.
 double bank_wait_ns(const Workload::Issue& issue, const Profile& p) {
   const Atom& atom = *issue.atom;
@@ -99,7 +96,7 @@ Estimate estimate(const Workload& w, const Profile& p) {
     const LevelTraffic t = i < w.levels.size() ? w.levels[i] : LevelTraffic{};
     const MemoryLevel& level = p.levels[i];
     const double transfer = p.transfer_ns(i, t.read_bytes, t.write_bytes, t.stream_bytes, w.workers) / 1e3;
-    const double first_misses = (t.runs / kMissesInFlight + t.waits) * level.latency_ns / 1e3;
+    const double first_misses = (t.runs / level.misses + t.waits) * level.latency_ns / 1e3;
     const auto written_us = [&](double bytes) { return bytes / level.write_gbs(w.workers) / 1e3; };
     const double pieces = t.piece_bytes > 0 ? written_us(t.piece_bytes) : 0;
     e.level_us.push_back(std::max(transfer + first_misses, pieces));

@@ -227,6 +227,20 @@ class Probe {
     return std::max(1.0, std::sqrt(write(17 * line) * write(48 * line)) / write(line));
   }
 
+  // How many times as long lines take that many rows deliver by turns, an odd number of lines apart, as those of one row. A word of each is
+  // read, so that nothing but the lines takes time.
+  double many_rows_as_one(int64_t bytes) {
+    const auto read = [&](int64_t rows) {
+      const int64_t lines = (bytes / line / rows - 1) | 1;
+      const double ns = pass_ns([&, rows, lines] {
+        for (int64_t at = 0; at < lines; ++at)
+          for (int64_t r = 0; r < rows; ++r) (void)*reinterpret_cast<const volatile int64_t*>(arena_.data() + (r * lines + at) * line);
+      });
+      return ns / double(rows * lines);
+    };
+    return std::max(1.0, read(MemoryLevel::kTurns) / read(1));
+  }
+
   // Sizes that lie inside level i (the memory if i is one past the caches) and outside the level before it: no more than that takes, since
   // other machines hold parts of a cache (of 32 MiB of L3 on Zen 3 two readers of 2, 8 and 12 MiB each get 73, 66 and 47 GB/s).
   int64_t inside(size_t i, int sharers) const {
@@ -313,6 +327,7 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
     levels[1].split_reads_ns = probe.split_reads_ns(inside), levels[1].split_writes_ns = probe.split_writes_ns(inside);
     for (size_t i = 2; i < memory; ++i) levels[i].pieces = probe.pieces_as_rows(probe.inside(i, 1));
   }
+  for (size_t i = 2; i < memory; ++i) levels[i].turns = probe.many_rows_as_one(probe.inside(i, 1));
   // other guests of a machine take a bandwidth away for longer than one figure takes: each is measured again at other times
   std::vector<double> multiplying(memory + 1, std::numeric_limits<double>::infinity());
   for (int round = 0; round < 3; ++round) {

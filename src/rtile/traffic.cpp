@@ -83,7 +83,7 @@ class Traffic : Walks {
   };
   std::vector<Stream> streams_;  ///< of every operand
   double turns_ = 1;             ///< how much longer lines take that memory delivers to so many rows by turns
-  double unprefetched_ = 1;      ///< how much longer lines take, of more streams than prefetchers follow
+  double unprefetched_ = 0;      ///< of what lines take longer of MemoryLevel::kTurns streams, so many times as much
 
   bool sums_apart(size_t operand) const {
     const auto& o = facts_.operands[operand];
@@ -137,7 +137,7 @@ class Traffic : Walks {
       if (by_turns && c_.missing == 1 && !leaves(i, 1))
         s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
     }
-    unprefetched_ = 1 + std::max(0.0, pages - kStreams) / (2 * kStreams);
+    unprefetched_ = std::max(0.0, pages - kStreams) / (hw::MemoryLevel::kTurns - kStreams);
     const hw::MemoryLevel& memory = c_.profile.levels.back();
     double rows = 0;
     bool go_on = false;
@@ -227,7 +227,7 @@ class Traffic : Walks {
       if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i);
       const double longer = inner > 0 && !memory && o.is_store ? written_in_pieces(o, from) : 1;
       if (longer > 1) t.piece_bytes += bytes * longer;
-      if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= unprefetched_;
+      if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= 1 + unprefetched_ * (from.turns - 1);
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
       if (memory && !o.is_store) bytes *= turns_;
@@ -413,8 +413,7 @@ class Traffic : Walks {
     return bytes;
   }
 
-  /// Streams that prefetchers follow at once; with three times as many, lines arrive half as fast. Measured on Zen 5, from L3 and from
-  /// memory.
+  /// Streams that all prefetchers follow at once (measured on Zen 5, from L3 and from memory).
   static constexpr double kStreams = 8;
 
   /// Misses of the first caches that are not followed by their neighbours overlap with more others (48 of the second cache's). On a quiet

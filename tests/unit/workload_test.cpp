@@ -731,6 +731,30 @@ TEST_CASE("a profile may say what results take that go to the last cache by piec
   CHECK(written(2, false) > 1.3 * written(2, true));
 }
 
+TEST_CASE("a profile may say how many rows by turns a cache's prefetchers follow, and how many misses are under way") {
+  hw::Profile profile = hw::load_profile("sapphire_rapids");
+  profile.levels[2].capacity_bytes = int64_t{256} << 20;
+  // a window of 24 rows of an image in the last cache, a page and more apart
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 600, "w": 100, "ci": 64, "co": 64, "r": 24, "s": 1, "stride": 1, "pad": 0, "groups": 64, "layout": "NHWC"}})");
+  const auto walked = [&](double turns, int64_t taps) {
+    profile.levels[2].turns = turns;
+    return counted(program, profile, [&](rtile::NestPlan& p) {
+      for (size_t a = 0; a < p.tile.size(); ++a) p.tile[a].hi = 1;
+      p.tile[size_t(p.reduce_order.back())].hi = taps;
+    });
+  };
+  const double followed = walked(1, 24).levels[2].read_bytes;
+  CHECK(walked(2, 24).levels[2].read_bytes >= 1.9 * followed);
+  CHECK(walked(2, 8).levels[2].read_bytes == doctest::Approx(walked(1, 8).levels[2].read_bytes));  // all follow so many
+  hw::Workload w = walked(1, 24);
+  w.levels[2].runs = 1000;
+  const double us = hw::estimate(w, profile).us;
+  w.levels[2].runs = 0;
+  const double without = hw::estimate(w, profile).us;
+  CHECK(us - without == doctest::Approx(1000 * profile.levels[2].latency_ns / 16 / 1e3));
+}
+
 TEST_CASE("rows that lie one after the other are asked for ahead line by line") {
   // rows of a KiB, of which a body takes a part of a line: so many lines, not one request for each row
   const hw::Profile profile = hw::load_profile("sapphire_rapids");
