@@ -53,10 +53,14 @@ double issue_ns(const Workload& w, const Profile& p, double chain_ns) {
 struct Overlap {
   double longest, exposed = 0;
   std::string_view bound;
-  /// `pieces_us`: what writes by pieces of rows take beside it, `more_us` of them longer than written whole; `steady_us`: all of them hide.
-  void transfer(double us, double first_misses, const MemoryLevel& level, double pieces_us = 0, double more_us = 0, double steady_us = 0) {
-    const double added = (us - steady_us) * level.overlap, hidden = std::max(us - added, pieces_us);
-    exposed += added + more_us * level.overlap + first_misses;
+  struct Transfer {
+    double us, first_misses = 0;
+    double steady = 0;              ///< of `us`: all of them hide
+    double pieces = 0, longer = 0;  ///< what writes by pieces of rows take beside it, and by how much longer than written whole
+  };
+  void add(const Transfer& t, const MemoryLevel& level) {
+    const double added = (t.us - t.steady) * level.overlap, hidden = std::max(t.us - added, t.pieces);
+    exposed += added + t.longer * level.overlap + t.first_misses;
     if (hidden > longest) longest = hidden, bound = level.name;
   }
 };
@@ -107,7 +111,8 @@ Estimate estimate(const Workload& w, const Profile& p) {
     }
     // what is asked for ahead does not count as long as it is not the longest, if it comes from memory; from a cache it comes all the time
     const double ahead = t.ahead_bytes / level.read_gbs(w.workers) / 1e3, steady = i + 1 == p.levels.size() ? 0 : ahead;
-    o.transfer(transfer, first_misses, level, pieces, pieces > 0 ? std::max(0.0, pieces - written_us(t.write_bytes)) : 0, steady);
+    const double longer = pieces > 0 ? std::max(0.0, pieces - written_us(t.write_bytes)) : 0;
+    o.add({.us = transfer, .first_misses = first_misses, .steady = steady, .pieces = pieces, .longer = longer}, level);
     if (i > 0) cubes += cubes_of((transfer - ahead) * (1 - level.overlap), t.concentration, steady, e.compute_us) + cube(pieces);
   }
   o.longest = std::max(o.longest, std::cbrt(cube(e.compute_us) + cubes));
@@ -185,7 +190,7 @@ GpuTimes times(std::span<const GpuWorkload> parts, const Profile& p) {
                 busiest * (l2_read / l2.read_gbs(sharers) + l2_write / l2.write_gbs(sharers)) / 1e3,
                 (dram_read / dram.read_gbs(sharers) + dram_write / dram.write_gbs(sharers)) / sharers / 1e3};
   Overlap o{e.compute_us, 0, busiest * w.block_tasks * issue < 0.7 * time ? "latency" : "compute"};
-  for (size_t i = 0; i < 3; ++i) o.transfer(e.level_us[i], 0, p.levels[i]);
+  for (size_t i = 0; i < 3; ++i) o.add({.us = e.level_us[i]}, p.levels[i]);
   // warps that load for themselves ask for less while they compute: near memory's limit both take longer than the longer one
   if (!w.asynchronous)
     o.longest = std::max(o.longest, std::sqrt(std::hypot(square(e.compute_us), square(e.level_us[2] * (1 - dram.overlap)))));

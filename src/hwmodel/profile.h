@@ -44,11 +44,10 @@ struct MemoryLevel {
   double split_reads_ns = 0, split_writes_ns = 0;
   /// Of caches beyond the second: how many times as long a line takes that is written alone in its row as one of a row written whole.
   double pieces = 1;
-  /// ... how many times as long lines take that `kTurns` rows deliver by turns as those of one row: prefetchers follow few streams, or
-  /// many.
+  /// ... how many times as long lines take that `kTurns` rows deliver by turns as those of one row; the default holds elsewhere, too.
   double turns = 2;
   static constexpr int kTurns = 24;
-  /// ... how many of its lines a core waits for at once (fill buffers of the first cache).
+  /// ... how many of its lines a core waits for at once (fill buffers of the first cache); likewise.
   double misses = 10;
   bool prefetched = false;             ///< of the first level: prefetches for the second one bring lines into it, too
   double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends

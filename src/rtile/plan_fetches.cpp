@@ -25,10 +25,10 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     const bool beyond_caches = c_.beyond_caches(o.tensor);
     const double products = double(memory.line_bytes) / o.element_bytes * double(reuse(p, i));
     const double products_ns = products / (double(p.atom->m) * p.atom->n * p.atom->k * p.atom->per_ns);
-    if ((beyond_caches || waits_in_last_cache(p, i)) && p.operands[i].packed() && contraction_ && !stays(p, i)) {
+    if (p.operands[i].packed() && contraction_ && (beyond_caches ? !stays(p, i) : waits_in_last_cache(p, i))) {
       const auto of_line = [&](int sharers) { return double(memory.line_bytes) / memory.read_gbs(sharers); };
       const bool many = reuse(p, i) >= kProducts || products_ns >= kProductsNs;
-      const int64_t streams = beyond_caches && products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
+      const int64_t streams = products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
       const bool asked = streams > 1 ? kHidden * products_ns < of_line(1) : many;
       p.operands.change(i, [&](Operand& x) {
         x.streams = streams;
@@ -107,8 +107,8 @@ int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahea
   constexpr double kFaster = 1.05;  // less is noise of a profile's measurement
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   const auto& o = facts_.operands[operand];
-  if (share_of_time(operand) < kNoticed || p.operands[operand].placement != Placement::prepack || p.tiled() || reduced(p.vec) ||
-      o.coef[size_t(p.vec)] == 0)
+  if (!c_.beyond_caches(o.tensor) || share_of_time(operand) < kNoticed || p.operands[operand].placement != Placement::prepack ||
+      p.tiled() || reduced(p.vec) || o.coef[size_t(p.vec)] == 0)
     return 1;
   const int64_t vectors = p.tile[size_t(p.vec)].hi;
   if (memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads)) return vectors;
@@ -128,7 +128,7 @@ bool Planner::stays(const NestPlan& p, size_t operand) const {
 bool Planner::waits_in_last_cache(const NestPlan& p, size_t operand) const {
   const int home = c_.home[size_t(facts_.operands[operand].tensor)];
   return home >= 2 && home + 2 == int(c_.profile.levels.size()) && c_.profile.levels[size_t(home)].overlap >= kNoticed && !p.tiled() &&
-         share_of_time(operand) >= kNoticed && walks(p, operand) == 1;
+         walks(p, operand) == 1 && share_of_time(operand) >= kNoticed;
 }
 
 int Planner::passes_by(const NestPlan& p, size_t operand) const {

@@ -231,12 +231,16 @@ class Traffic : Walks {
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
       if (memory && !o.is_store) bytes *= turns_;
-      if (memory || !comes_ahead(i, inner + 1)) come += bytes, concentrated += bytes * m.uses;
+      const bool ahead = comes_ahead(i, inner + 1);
+      if (memory || !ahead) come += bytes, concentrated += bytes * m.uses;
       if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i));
       if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
-      o.is_store ? written(o, bytes, longer, memory, t) : read(i, bytes, inner + 1, t);
+      if (o.is_store)
+        written(o, bytes, longer, memory, t);
+      else
+        t.read_bytes += bytes, t.ahead_bytes += ahead ? bytes : 0;
     }
     if (come > 0) t.concentration = concentrated / come;
   }
@@ -293,11 +297,6 @@ class Traffic : Walks {
     const double partial = bytes * (1 - 1 / chunks_);  // sums, for which the tile waits
     t.read_bytes += partial * longer;
     if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
-  }
-
-  void read(size_t i, double bytes, size_t from, hw::LevelTraffic& t) const {
-    t.read_bytes += bytes;
-    if (comes_ahead(i, from)) t.ahead_bytes += bytes;
   }
 
   /// Nothing waits for it: asked for while what came before is used, from memory, or all the time, of a packed factor from the last cache.
