@@ -103,7 +103,8 @@ struct LevelFigures {
   };
   std::vector<Row> rows;
 };
-/// `caches` innermost first; the result has one more entry: memory. What the budget does not allow has no rows or a latency of 0.
+/// `caches` innermost first; the result has one more entry: memory. What the budget does not allow is not measured, but for the
+/// bandwidth of each level to one core.
 std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLevel>& caches, int vector_bits, const Budget& budget);
 
 /// Replaces what can be measured in the document of detected_document(); 3 seconds at most.

@@ -332,7 +332,8 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   std::vector<double> multiplying(memory + 1, std::numeric_limits<double>::infinity());
   for (int round = 0; round < 3; ++round) {
     for (int sharers : sharer_counts(team.size()))
-      for (size_t i = 0; i <= memory && !budget.spent(); ++i) add_best(levels[i].rows, measured(i, sharers));
+      for (size_t i = 0; i <= memory; ++i)  // each once, however long the system took to give the memory
+        if (levels[i].rows.empty() || !budget.spent()) add_best(levels[i].rows, measured(i, sharers));
     for (size_t i = 0; i <= memory && !budget.spent(); ++i)
       multiplying[i] = std::min(multiplying[i], probe.multiplying_ns(probe.inside(i, 1)));
   }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "hwmodel/host.h"
+#include "hwmodel/microbench.h"
 #include "hwmodel/profile.h"
 
 using namespace rgen;
@@ -95,6 +96,17 @@ TEST_CASE("the nearest shipped profile") {
   CHECK(nearest_shipped({"ARM", 0xd0c, 3, 1, "N1"}, {"neon", "fp16", "dotprod"}) == "neoverse_n1");
   CHECK(nearest_shipped({"ARM", 0xd40, 1, 1, "V1"}, {"neon", "fp16", "dotprod", "bf16", "i8mm", "sve"}) == "neoverse_v1");
 #endif
+}
+
+TEST_CASE("each level's bandwidth to one core is measured, however long the machine took to give the memory") {
+  const Topology topology = detect_topology(usable_cpus());
+  Team team(topology.cpus);
+  const Budget spent(0);
+  for (const LevelFigures& level : measure_memory(team, topology.caches, 128, spent)) {
+    REQUIRE(level.rows.size() == 1);
+    CHECK(level.rows[0].sharers == 1);
+    CHECK(level.rows[0].read_gbs > 0);
+  }
 }
 
 TEST_CASE("measured once within 3.5 s, then kept; a damaged file is measured anew; the caller's affinity has no part in it") {
