@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ struct LevelTraffic {
 /// What the busiest worker executes.
 struct Workload {
   struct Issue {
-    const Atom* atom;
+    std::shared_ptr<const Atom> atom;  ///< shared with the plan: either may go first
     double count;
     /// GPU: the share of a lane's multiply-adds that wait a cycle because their three registers are not in different banks. As compilers
     /// order them, a quarter (Jia et al. 2018, Dissecting the NVIDIA Volta GPU Architecture, §1 and §3.5: 15 % of the time).

@@ -237,7 +237,7 @@ class Instructions : Accesses {
     if (plan_.tiled()) return tile_products();
     if (facts_.products == 0) return;
     if (plan_.form != AtomForm::group) {
-      w_.atoms.push_back({plan_.atom.get(), inner_ * facts_.products});
+      w_.atoms.push_back({plan_.atom, inner_ * facts_.products});
       ops_ += inner_ * facts_.products;
       if (!gpu() && !is_float(c_.program[nest_.inner.front().tensor].dtype)) {  // of two passes, and an addition of its own
         const double n = inner_ * facts_.products;
@@ -245,7 +245,7 @@ class Instructions : Accesses {
       }
       return;
     }
-    w_.atoms.push_back({plan_.atom.get(), inner_});
+    w_.atoms.push_back({plan_.atom, inner_});
     const auto& a = facts_.operands[size_t(plan_.operand_a)];
     if (plan_.offset_a && !plan_.copy_flips()) {  // as long as other choices of bits
       const double flips = distinct(a) * iterations_ * calls_;
@@ -260,7 +260,7 @@ class Instructions : Accesses {
     const double columns = axes_[size_t(plan_.vec)].mean, rows = double(row_tiles.size());
     stores_ += points_ * calls_;
     if (plan_.form == AtomForm::matrix) return matrix_products(row_tiles, columns);
-    w_.atoms.push_back({plan_.atom.get(), rows * columns * steps_ * calls_});
+    w_.atoms.push_back({plan_.atom, rows * columns * steps_ * calls_});
     // 64 bytes a row of a and a column of b, in vectors of 128; the products themselves are instructions
     // rows that begin anywhere come byte by byte: 32 a thread, each with its predicate and its place in a word
     constexpr double kBytes = 32, kOfByte = 3;
@@ -276,7 +276,7 @@ class Instructions : Accesses {
     constexpr double kAcross = 4.5;
     double rows = 0, busy = 0;
     for (int64_t r : row_tiles) rows += double(r), busy += double(std::max(kFewest, r)) / double(plan_.atom->m);
-    w_.atoms.push_back({plan_.atom.get(), busy * columns * steps_ * calls_});
+    w_.atoms.push_back({plan_.atom, busy * columns * steps_ * calls_});
     const size_t a = size_t(plan_.operand_a);
     const double across = rows_across_lines(nest_, placed_coef(a), plan_, facts_.operands[a].element_bytes);
     loads_ = ((1 + kAcross * across) * rows + columns * double(plan_.k_step / plan_.k_group)) * steps_ * calls_ + points_ * calls_;

@@ -105,9 +105,8 @@ std::vector<NestPlan> Planner::run() {
 }
 
 double Planner::least_us(const NestPlan& p, bool tile) const {
-  const hw::Atom& atom = *p.atom;
   const double points = double(nest_.points());
-  double ns = hw::products_ns({&atom, points * facts_.products / (double(atom.m) * atom.n * atom.k)}, c_.profile), loads = 0;
+  double ns = hw::products_ns({p.atom, points * facts_.products / (double(p.atom->m) * p.atom->n * p.atom->k)}, c_.profile), loads = 0;
   for (size_t i = 0; i < facts_.reads && tile && p.form == AtomForm::vector; ++i) {
     const auto& o = facts_.operands[i];
     if (!o.inner) continue;

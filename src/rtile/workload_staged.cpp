@@ -104,7 +104,7 @@ double bank_waits(const hw::Atom& atom, const hw::Profile& profile, double tiles
 
 /// A multiplying warp's.
 hw::Workload::Issue products(const NestPlan& plan, const Shape& b, const hw::Profile& profile) {
-  hw::Workload::Issue i{plan.atom.get(), b.row_tiles * b.column_tiles * double(b.steps)};
+  hw::Workload::Issue i{plan.atom, b.row_tiles * b.column_tiles * double(b.steps)};
   if (plan.staging->unit == Staging::Unit::lane) i.waits = bank_waits(*plan.atom, profile, b.row_tiles * b.column_tiles);
   return i;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 
@@ -14,12 +15,15 @@ using namespace rgen;
 
 namespace {
 
+/// Of a profile that outlives the workload.
+std::shared_ptr<const hw::Atom> row(const hw::Atom& atom) { return {std::shared_ptr<void>(), &atom}; }
+
 /// Zero, or anything over six decades.
 hw::Workload random_workload(std::mt19937& random, const hw::Profile& profile) {
   const auto amount = [&] { return random() % 4 == 0 ? 0.0 : std::exp2(double(random() % 2000) / 100); };
   hw::Workload w;
   for (const hw::Atom& a : profile.atoms)
-    if (random() % 2) w.atoms.push_back({&a, amount()});
+    if (random() % 2) w.atoms.push_back({row(a), amount()});
   for (const auto& [name, cycles] : profile.cycles)
     if (random() % 3 == 0) w.functions.push_back({name, amount()});
   w.loads = amount(), w.stores = amount(), w.instructions = amount();
@@ -45,7 +49,7 @@ hw::GpuWorkload random_launch(std::mt19937& random, const hw::Profile& profile) 
 
 /// The estimate of `w`, made for `from`, on a profile that differs in figures only.
 double us(hw::Workload w, const hw::Profile& from, const hw::Profile& profile) {
-  for (auto& [atom, count, waits] : w.atoms) atom = &profile.atoms[size_t(atom - from.atoms.data())];
+  for (auto& [atom, count, waits] : w.atoms) atom = row(profile.atoms[size_t(atom.get() - from.atoms.data())]);
   return hw::estimate(w, profile).us;
 }
 
@@ -113,7 +117,7 @@ TEST_CASE("a better figure never makes the estimate of a GPU's launch grow") {
         hw::Profile better = profile;
         i.apply(better);
         hw::GpuWorkload same = w;
-        for (auto& [atom, count, waits] : same.task.atoms) atom = &better.atoms[size_t(atom - profile.atoms.data())];
+        for (auto& [atom, count, waits] : same.task.atoms) atom = row(better.atoms[size_t(atom.get() - profile.atoms.data())]);
         INFO(name << ", seed " << seed << ", better " << i.what);
         REQUIRE(hw::estimate(same, better).us <= before * (1 + 1e-12));
       }
@@ -125,7 +129,7 @@ TEST_CASE("multiply-adds of lanes wait for registers, those of tensor cores do n
   const hw::Profile profile = hw::load_profile("a100");
   const auto part_of_peak = [&](const hw::Atom& atom) {
     hw::GpuWorkload w;
-    w.task.atoms = {{&atom, 1e6}}, w.task.levels.resize(profile.levels.size());
+    w.task.atoms = {{row(atom), 1e6}}, w.task.levels.resize(profile.levels.size());
     w.tasks = 16 * profile.cores, w.block_tasks = 4;
     return 16e6 / atom.per_ns / 1e3 / hw::estimate(w, profile).compute_us;
   };
@@ -136,7 +140,7 @@ TEST_CASE("functions with ports of their own run beside products, and one after 
   hw::Profile profile = hw::load_profile("zen4");
   const auto cycles = [&](std::vector<std::pair<std::string_view, double>> functions) {
     hw::Workload w;
-    w.atoms = {{&profile.atoms.front(), 1e6}}, w.functions = std::move(functions), w.levels.resize(profile.levels.size());
+    w.atoms = {{row(profile.atoms.front()), 1e6}}, w.functions = std::move(functions), w.levels.resize(profile.levels.size());
     return hw::estimate(w, profile).compute_us * profile.ghz / 1e3;
   };
   REQUIRE(profile.own_ports.count("add"));

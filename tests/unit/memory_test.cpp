@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "hwmodel/estimate.h"
@@ -93,7 +94,7 @@ TEST_CASE("what a cache delivers ahead hides whatever its level exposes, all the
   const hw::Profile profile = hw::load_profile("sapphire_rapids");
   hw::Workload w;
   w.levels.resize(profile.levels.size());
-  w.atoms.push_back({profile.find_atom(DType::f32, DType::f32, DType::f32), 1e6});
+  w.atoms.push_back({std::make_shared<const hw::Atom>(*profile.find_atom(DType::f32, DType::f32, DType::f32)), 1e6});
   w.levels[2].read_bytes = 2e6, w.levels[2].concentration = 4;
   const double waited_for = hw::estimate(w, profile).us;
   w.levels[2].ahead_bytes = w.levels[2].read_bytes;
