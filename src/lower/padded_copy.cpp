@@ -162,6 +162,12 @@ class PaddedCopy {
     return p;
   }
 
+  /// A row outside the tensor, as long as whole steps of k; of those inside, the vector that ends them makes them so long.
+  RowCopy::Row made_up(RowCopy::Row r) const {
+    if (c_.plan.operands[size_t(operand_)].whole_steps) r.length = round_up(r.length, c_.plan.k_step);
+    return r;
+  }
+
   std::shared_ptr<Body> copy_of_row(int from, int to, int row) {
     auto body = std::make_shared<Body>();
     Int src(0), dst(0);
@@ -182,7 +188,7 @@ class PaddedCopy {
     } else {
       auto yes = std::make_shared<Body>(), no = std::make_shared<Body>();
       RowCopy(b_, element_, r, false).into(*yes);
-      RowCopy(b_, element_, r, true).into(*no);
+      RowCopy(b_, element_, made_up(r), true).into(*no);
       body->push_back({If{inside, yes, no}});
     }
     return body;

@@ -39,8 +39,7 @@ void Tile::multiply_tiles() {
   sums_ = c_.plan.chunked()   ? waiting_sums()
           : params_.sums >= 0 ? params_.sums
                               : b_.local(scopes_[0].body, "sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kSumsOfTile);
-  const int64_t tail = c_.nest.axes[size_t(c_.plan.k_axis)].extent % c_.plan.k_step;
-  if (tail != 0)
+  if (c_.plan.partial_step(c_.nest) != 0)
     partial_rows_ = b_.local(scopes_[0].body, "rows", c_.tensor_of(c_.plan.operand_a).dtype, int64_t(tile_rows_.size()) * partial_tile());
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {

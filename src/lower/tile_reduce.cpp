@@ -47,11 +47,12 @@ void Tile::start_accumulators() {
 void Tile::reduce(size_t level) {
   if (!c_.nest.has_reduction() || level == c_.plan.reduce_order.size()) return body();
   const int a = c_.plan.reduce_order[level];
-  const int64_t extent = c_.nest.axes[size_t(a)].extent;
   const rtile::Blocking& t = c_.plan.tile[size_t(a)];
   const bool chunked = params_.begin[size_t(a)] >= 0;
   const bool vectors = a == vec_;
   const int64_t unit = a == c_.plan.k_axis ? c_.plan.k_step : vectors ? W_ : 1;
+  const bool made_up = a == c_.plan.k_axis && c_.plan.operands[size_t(c_.plan.operand_a)].whole_steps;
+  const int64_t extent = round_up(c_.nest.axes[size_t(a)].extent, made_up ? unit : 1);
   const int64_t step = unit * t.hi;
   const rtile::PaddedTaps* taps = c_.plan.taps_along(a);
   using LeftOut = rtile::NestPlan::LeftOut;

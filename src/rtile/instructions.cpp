@@ -304,7 +304,7 @@ class Instructions : Accesses {
       if (!reduced(a) && int(a) != plan_.vec) ragged = std::max(ragged, 1 - double(plan_.tile[a].n_hi) / double(plan_.tile[a].blocks));
       if (reduced(a) && int(a) != plan_.k_axis) copies *= axes_[a].trips * double(axes_[a].unroll);
     }
-    if (nest_.axes[size_t(plan_.k_axis)].extent % plan_.k_step != 0) cycles += kCopiedRow * rows * copies;
+    if (plan_.partial_step(nest_) != 0) cycles += kCopiedRow * rows * copies;
     if (!plan_.has_row_before() && plan_.tile[size_t(plan_.m_axis)].hi <= plan_.atom->m) cycles += kShapes * ragged;
     return cycles;
   }

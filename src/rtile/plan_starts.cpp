@@ -195,8 +195,15 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
     if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
     if (!must) finish_start(all, f);
     if (!boxable.empty() && (must || !gpu())) {  // a GPU's lanes check bounds at little cost
-      for (size_t i : boxable) f.operands.change(i, [&](Operand& x) { x.placement = Placement::box, x.on_lines = crosses_lines(f, i); });
-      finish_start(all, f);
+      bool again = false;
+      for (size_t i : boxable) {
+        const bool whole = whole_steps(f, i);
+        f.operands.change(i, [&](Operand& x) { x.placement = Placement::box, x.on_lines = crosses_lines(f, i), x.whole_steps = whole; });
+        if (!whole) continue;
+        const int64_t steps = f.steps_along(nest_, f.k_axis);
+        f.k_step = f.atom->k, again = f.steps_along(nest_, f.k_axis) < steps;  // as those of another length
+      }
+      if (!again) finish_start(all, f);
     }
   }
 }
@@ -204,6 +211,16 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
 bool Planner::crosses_lines(const NestPlan& p, size_t i) const {
   return p.form == AtomForm::matrix && int(i) == p.operand_a &&
          rows_across_lines(nest_, facts_.operands[i].coef, p, facts_.operands[i].element_bytes) > 0;
+}
+
+bool Planner::whole_steps(const NestPlan& p, size_t i) const {
+  if (!crosses_lines(p, i)) return false;
+  const auto& o = facts_.operands[i];
+  const ir::Tensor& t = c_.program[o.tensor];
+  // rows of k alone; what stands outside the tensor is multiplied by zero as well
+  return rows_across_lines(nest_, o.boxes[true].coef, p, o.element_bytes) > 0 &&
+         single_axis(p.operands[i].access.index.back()) == p.k_axis && t.shape.back().value() == extent(p.k_axis) &&
+         p.atom->k * o.element_bytes == kStepBytes && std::isfinite(p.operands[i].access.out_of_bounds.value_or(0));
 }
 
 bool Planner::collides(size_t i) const {

@@ -73,6 +73,10 @@ int64_t NestPlan::k_steps(const Nest& nest) const {
   return steps;
 }
 
+int64_t NestPlan::partial_step(const Nest& nest) const {
+  return operands[size_t(operand_a)].whole_steps ? 0 : nest.axes[size_t(k_axis)].extent % k_step;
+}
+
 int64_t NestPlan::steps_along(const Nest& nest, int axis) const {
   const int64_t extent = nest.axes[size_t(axis)].extent;
   return axis == k_axis ? round_up(ceil_div(extent, k_step), k_multiple) : extent;

@@ -87,9 +87,10 @@ struct Operand {
   Placement placement = Placement::direct;
   /// It is read in the tile's order, panel after panel.
   bool packed() const { return placement == Placement::prepack || placement == Placement::repack; }
-  bool on_lines = false;    ///< box: each of its rows begins a line
-  bool past_first = false;  ///< matrix form: from the second cache into tile registers, past the first, which keeps the other factor
-  bool transposed = false;  ///< vectors are loaded along `transpose_axis` and transposed in registers
+  bool on_lines = false;     ///< box: each of its rows begins a line
+  bool whole_steps = false;  ///< ... and is made up with what the packed factor multiplies by zero: the last step of k is a whole one
+  bool past_first = false;   ///< matrix form: from the second cache into tile registers, past the first, which keeps the other factor
+  bool transposed = false;   ///< vectors are loaded along `transpose_axis` and transposed in registers
   int transpose_axis = -1;
   /// > 0: `transpose_axis` has so many places, side by side, over which the vector axis steps: that many vectors are loaded at once and
   /// taken apart (red, green and blue of a row of pixels; the channels of a small group).
@@ -255,6 +256,8 @@ struct NestPlan {
   int64_t block_columns() const { return tile[size_t(vec)].hi * tile[size_t(vec)].unit; }
   int64_t column_tiles() const { return tile[size_t(vec)].hi / staging->warp_columns; }
   int64_t k_steps(const Nest& nest) const;
+  /// Matrix: elements of the last step along k that rows of a have, if it is not a whole one; they are copied before each tile.
+  int64_t partial_step(const Nest& nest) const;
   int64_t steps_along(const Nest& nest, int axis) const;  ///< of which those of one reduced axis
   bool tiled() const { return form == AtomForm::matrix || form == AtomForm::warp; }
   /// The output axes in the order in which the points of a register tile are walked, outermost first: the longest side outermost, so that

@@ -1,10 +1,13 @@
 // Kernels on tile registers, run on an emulation of the tile instructions wherever the host has none, against the reference.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "emit/backend.h"
 #include "ir/ir.h"
+#include "rtile/rprogram.h"
 #include "run/host_compiler.h"
 #include "run/kernel.h"
 
@@ -39,6 +42,7 @@ Checked run_emulated(const std::string& spec, int threads, int rank) {
     args[size_t(p.input)] = packed.back().data();
   }
   const run::Buffer workspace(size_t(e.workspace_bytes) + 64);
+  std::memset(workspace.data(), 0xff, size_t(e.workspace_bytes) + 64);  // NaN, but for what the kernel writes
   const run::ThreadPool pool(threads);
   REQUIRE(reinterpret_cast<run::EntryFn>(module->symbol(e.symbol))(args.data(), nullptr, workspace.data(), pool.handle()) == 0);
   return {e.source.find("tile_dp") != std::string::npos, run::compare(program, ir::evaluate_reference(program, raw), outputs)};
@@ -95,4 +99,26 @@ TEST_CASE("matrix tiles: convolution over rows of pixels") {
       const Checked c = run_emulated(spec, 2, rank);
       CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
     }
+}
+
+TEST_CASE("matrix tiles: channels that are no whole steps, in copies whose steps all begin lines") {
+  if (!emulated_here()) return;
+  const hw::Profile profile = hw::load_profile("sapphire_rapids");
+  for (const std::string& spec :
+       {conv("bf16", R"("n":1,"h":9,"w":23,"ci":40,"co":33,"r":3,"s":3,"stride":1,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
+        conv("bf16", R"("n":1,"h":9,"w":23,"ci":80,"co":32,"r":3,"s":3,"stride":[1,2],"pad":[2,1,1,0],"groups":1,"out":"f32")"),
+        conv("s8", R"("n":2,"h":8,"w":17,"ci":100,"co":32,"r":3,"s":3,"stride":1,"pad":1,"groups":1)"),
+        matmul(300, 500, 50, "bf16", "bf16"), matmul(128, 96, 77, "s8", "s32")}) {
+    CAPTURE(spec);
+    const auto plans = rtile::construct(ir::parse_program(spec, "amx"), profile, {1, 16});
+    const auto made_up = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
+      const rtile::NestPlan& p = c.program->groups[0].nests[0];
+      return p.operand_a >= 0 && p.operands[size_t(p.operand_a)].whole_steps;
+    });
+    REQUIRE(made_up != plans.end());
+    CHECK(made_up->program->groups[0].nests[0].k_step * size_of(made_up->program->groups[0].nests[0].atom->a) == 64);
+    const Checked c = run_emulated(spec, 1, int(made_up - plans.begin()));
+    CHECK(c.on_tiles);
+    CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
+  }
 }
