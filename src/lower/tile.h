@@ -319,6 +319,18 @@ class Tile {
   /// The last step of k is shorter than a tile row: its rows of a are copied and padded, since what follows them is none of ours. They
   /// wait in partial_rows_ while the whole steps go on. Pre: reduced_ and active_ are that step's.
   void copy_partial_rows();
+  /// Matrix: rows of a that the tile reads where they lie may be outside their tensor, where there are zeros. A row tile with such rows is
+  /// copied for each step that reads it.
+  bool leaves_tensor() const;
+  struct RowsInside {
+    Int first;                                                      ///< index of a row tile's first row along a dimension that can be left
+    int64_t by, extent;                                             ///< ... of the next row so much further on; of the dimension
+    Int below(int64_t row) const { return first + Int(row * by); }  ///< both not negative: inside
+    Int above(int64_t row) const { return Int(extent - 1 - row * by) - first; }
+  };
+  int64_t rows_of(int64_t row_tile) const;
+  std::vector<RowsInside> rows_inside(int64_t row_tile);
+  void copy_rows_inside(int64_t row_tile, const Address& rows, const std::vector<RowsInside>& dimensions);
   int64_t partial_tile() const;            ///< elements of a row tile there
   Int place_of_sum(const Point& p) const;  ///< in sums_
   /// The register with the point's sums, in the order of the points. Row tiles are stored as their results are due: the products of the

@@ -39,7 +39,7 @@ void Tile::multiply_tiles() {
   sums_ = c_.plan.chunked()   ? waiting_sums()
           : params_.sums >= 0 ? params_.sums
                               : b_.local(scopes_[0].body, "sums", integer ? DType::s32 : DType::f32, shapes_.accumulators() * kSumsOfTile);
-  if (c_.plan.partial_step(c_.nest) != 0)
+  if (c_.plan.partial_step(c_.nest) != 0 || leaves_tensor())
     partial_rows_ = b_.local(scopes_[0].body, "rows", c_.tensor_of(c_.plan.operand_a).dtype, int64_t(tile_rows_.size()) * partial_tile());
 
   const auto for_each_tile = [&](const std::function<void(int)>& visit) {
@@ -185,10 +185,59 @@ void Tile::load_a(int64_t row_tile) {
   const int64_t stride = m.inside[size_t(c_.plan.m_axis)];
   const Point corner = tile_corner(size_t(row_tile));
   point_ = &corner;
-  const Address rows = address(m, tensor.name);
-  const int64_t before = row_tiles_[size_t(row_tile)].before;
-  effect(load_of(c_.plan.operand_a), {at, Address{rows.pointer, rows.offset - Int(before * stride)}, Int(stride * size_of(tensor.dtype))});
+  const Address first = address(m, tensor.name);
+  const Address rows{first.pointer, first.offset - Int(row_tiles_[size_t(row_tile)].before * stride)};
+  const auto load = [&] { effect(load_of(c_.plan.operand_a), {at, rows, Int(stride * size_of(tensor.dtype))}); };
+  if (leaves_tensor()) {
+    const std::vector<RowsInside> dimensions = rows_inside(row_tile);
+    std::vector<Int> all;
+    for (const RowsInside& d : dimensions)
+      for (const int64_t row : {int64_t{0}, rows_of(row_tile) - 1}) all.push_back(d.below(row)), all.push_back(d.above(row));
+    when(all, load, [&] {
+      copy_rows_inside(row_tile, rows, dimensions);
+      effect("tile_load", {at, Address{partial_rows_, Int(row_tile * partial_tile())}, Int(kRowBytes)});
+    });
+  } else {
+    load();
+  }
   point_ = &points_.front();
+}
+
+bool Tile::leaves_tensor() const {
+  const Operand& a = c_.plan.operands[size_t(c_.plan.operand_a)];
+  return v_.guarded && a.placement == Placement::direct && !rtile::guarded_dims(c_.program, a.access, c_.nest.full_extents()).empty();
+}
+
+int64_t Tile::rows_of(int64_t row_tile) const { return tile_rows_[size_t(row_tile)] + row_tiles_[size_t(row_tile)].before; }
+
+std::vector<Tile::RowsInside> Tile::rows_inside(int64_t row_tile) {
+  const Access& a = c_.plan.operands[size_t(c_.plan.operand_a)].access;
+  std::vector<RowsInside> all;
+  for (int d : rtile::guarded_dims(c_.program, a, c_.nest.full_extents())) {
+    const int64_t by = a.index[size_t(d)].coef(c_.plan.m_axis);
+    all.push_back(
+        {affine(a.index[size_t(d)]) - Int(row_tiles_[size_t(row_tile)].before * by), by, c_.program[a.tensor].shape[size_t(d)].value()});
+  }
+  return all;
+}
+
+void Tile::copy_rows_inside(int64_t row_tile, const Address& rows, const std::vector<RowsInside>& dimensions) {
+  const ir::Tensor& tensor = c_.tensor_of(c_.plan.operand_a);
+  const int64_t stride = c_.addressing[size_t(c_.plan.operand_a)].inside[size_t(c_.plan.m_axis)], bytes = size_of(tensor.dtype);
+  const int row = b_.variable("row", 0, rows_of(row_tile) - 1), x = b_.reg("x", true), zero = b_.reg("zero", true);
+  const Address target{partial_rows_, Int(row_tile * partial_tile()) + Int::var(row, kRowBytes / bytes)};
+  std::vector<Int> conditions;
+  for (const RowsInside& d : dimensions)
+    for (Int i : {d.below(0) + Int::var(row, d.by), d.above(0) - Int::var(row, d.by)})
+      if (!holds(i)) conditions.push_back(std::move(i));
+  auto inside = std::make_shared<Body>(), outside = std::make_shared<Body>(), body = std::make_shared<Body>();
+  inside->push_back(
+      {Op{"vi_load_bytes_n", x, false, {Address{rows.pointer, rows.offset + Int::var(row, stride)}, Int(c_.plan.k_step * bytes)}}});
+  inside->push_back({Op{"vi_store_bytes", -1, false, {target, Reg{x}}}});
+  outside->push_back({Op{"vi_set", zero, false, {Int(0)}}});
+  outside->push_back({Op{"vi_store_bytes", -1, false, {target, Reg{zero}}}});
+  body->push_back({If{std::move(conditions), std::move(inside), std::move(outside)}});
+  put({For{row, Int(0), Int(rows_of(row_tile)), 1, body}});
 }
 
 void Tile::load_b(int64_t column) {

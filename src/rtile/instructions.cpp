@@ -123,7 +123,7 @@ class Instructions : Accesses {
     if (o.element_bytes < 4 && !grouped) function("convert", n), ops_ += n;
     if (how.passes_by && stride == 0) loads_ += asked_ahead(i);
     if (int(i) == plan_.operand_b && plan_.widens_b(o.element_bytes)) function("convert", n);
-    if (!checked(i)) return;
+    if (!checked(i) || plan_.form == AtomForm::matrix) return;  // matrix: outside_rows
     const double at_border = n * border_share(i);
     if (gpu())
       guard(at_border, distinct(o));
@@ -281,7 +281,23 @@ class Instructions : Accesses {
     const double across = rows_across_lines(nest_, placed_coef(a), plan_, facts_.operands[a].element_bytes);
     loads_ = ((1 + kAcross * across) * rows + columns * double(plan_.k_step / plan_.k_group)) * steps_ * calls_ + points_ * calls_;
     ops_ += 40 * calls_;
+    border_ += kOutsideRow * rows * steps_ * calls_ * outside_rows();
     border_ += (beside_products(rows) - hidden_results(double(plan_.atom->m) * busy * columns * steps_)) * calls_;
+  }
+
+  static constexpr double kOutsideRow = 4;  ///< cycles in which a row is checked and copied
+
+  /// Of the row tiles that the steps load where they lie, the share that has rows outside the tensor.
+  double outside_rows() const {
+    const auto& o = facts_.operands[size_t(plan_.operand_a)];
+    if (plan_.operands[size_t(plan_.operand_a)].placement != Placement::direct || !plan_.taps) return 0;
+    double inside = 1;
+    for (const PaddedTaps& t : *plan_.taps) {
+      if (o.coef[size_t(t.output)] == 0 || o.coef[size_t(t.reduced)] == 0) continue;
+      const int64_t size = t.output == plan_.m_axis ? std::min<int64_t>(plan_.tile[size_t(t.output)].hi, plan_.atom->m) : 1;
+      inside *= plan_.left_out(t) == NestPlan::LeftOut::nowhere || size > 1 ? t.whole(size) : 1;
+    }
+    return 1 - inside;
   }
 
   /// Cycles of a tile's results that pass beside the next tile's products, which take so many.

@@ -50,6 +50,13 @@ double PaddedTaps::share(int64_t size) const {
   for (int64_t r = 0; r < taps; ++r) out += std::min(first(front(r)) + last(back(r)), b.blocks);
   return 1 - double(out) / double(taps * b.blocks);
 }
+double PaddedTaps::whole(int64_t size) const {
+  const Blocking b(places, 1, size);
+  int64_t whole = 0;
+  for (int64_t r = 0; r < taps; ++r)
+    for (int64_t o = 0; o < b.blocks; ++o) whole += b.start(o) >= front(r) && b.start(o + 1) <= places - back(r);
+  return double(whole) / double(taps * b.blocks);
+}
 double PaddedTaps::inside(int64_t steps, int64_t size) const {
   const Blocking b(places, 1, size);
   int64_t outside = 0, all = 0;

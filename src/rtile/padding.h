@@ -21,6 +21,8 @@ struct PaddedTaps {
   double share(int64_t size) const;
   /// ... and of the points of their steps, the share that is left if each place leaves out what it reads outside.
   double points_share(int64_t size) const { return share(1) / share(size); }
+  /// The share of steps that equalised blocks of at most `size` places read inside, all of them.
+  double whole(int64_t size) const;
   /// Of the stretches of the dimension that blocks of so many steps and at most so many places reach, the share inside.
   double inside(int64_t steps, int64_t size) const;
 };

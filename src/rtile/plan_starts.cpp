@@ -190,8 +190,8 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
           (!facts_.operands[i].guards.empty() || (contraction_ && collides(i)) || crosses_lines(f, i) ||
            (f.offset_a && int(i) == f.operand_a)))
         boxable.push_back(i);
-    // groups are read without bounds checks
-    const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty();
+    // groups are read without bounds checks, rows of tile registers need not be
+    const bool must = f.interleaved() && !facts_.operands[size_t(f.operand_a)].guards.empty() && !copies_outside_rows(f);
     if (must && std::find(boxable.begin(), boxable.end(), size_t(f.operand_a)) == boxable.end()) continue;
     if (!must) finish_start(all, f);
     if (!boxable.empty() && (must || !gpu())) {  // a GPU's lanes check bounds at little cost
@@ -211,6 +211,14 @@ void Planner::add_forms(std::vector<Start>& all, NestPlan p) const {
 bool Planner::crosses_lines(const NestPlan& p, size_t i) const {
   return p.form == AtomForm::matrix && int(i) == p.operand_a &&
          rows_across_lines(nest_, facts_.operands[i].coef, p, facts_.operands[i].element_bytes) > 0;
+}
+
+bool Planner::copies_outside_rows(const NestPlan& p) const {
+  const auto& o = facts_.operands[size_t(p.operand_a)];
+  if (p.form != AtomForm::matrix || p.offset_a || extent(p.k_axis) % p.k_step != 0) return false;
+  if (p.operands[size_t(p.operand_a)].access.out_of_bounds != 0.0 || !o.affine || c_.home[size_t(o.tensor)] < 0) return false;
+  return std::none_of(nest_.axes.begin(), nest_.axes.end(), [](const auto& a) { return a.full > 0; }) &&
+         std::none_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(p.k_axis)] != 0; });
 }
 
 bool Planner::whole_steps(const NestPlan& p, size_t i) const {

@@ -87,6 +87,8 @@ class Planner {
   bool collides(size_t i) const;
   /// Tile registers take the operand's rows across two lines each.
   bool crosses_lines(const NestPlan& p, size_t i) const;
+  /// Matrix: a may stay where it is though its accesses leave it: row tiles with rows outside are copied, step by step (Tile::load_a).
+  bool copies_outside_rows(const NestPlan& p) const;
   /// A copy of a whose rows begin lines would have steps that do not, unless each is as long as a line.
   bool whole_steps(const NestPlan& p, size_t i) const;
   /// An activation can be packed before the nest, in groups along k: vectors of it lie along either axis.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "emit/backend.h"
 #include "ir/ir.h"
@@ -15,6 +16,8 @@ using namespace rgen;
 
 namespace {
 
+constexpr int kRanked = 100;  // plans to choose from
+
 struct Checked {
   bool on_tiles;
   run::Comparison comparison;
@@ -23,7 +26,7 @@ struct Checked {
 Checked run_emulated(const std::string& spec, int threads, int rank) {
   const ir::TensorProgram program = ir::parse_program(spec, "amx");
   const hw::Profile profile = hw::load_profile("sapphire_rapids");
-  const auto plans = rtile::construct(program, profile, {threads, 16});
+  const auto plans = rtile::construct(program, profile, {threads, kRanked});
   const emit::Emitted e = emit::emit_cpp(program, plans[std::min(size_t(rank), plans.size() - 1)], profile, {.emulate_amx = true});
   const auto so = std::filesystem::temp_directory_path() / (e.symbol + ".so");
   run::compile(run::find_compiler("", "/usr/local/bin:/usr/bin:/bin"), e.source, e.flags, run::Output::shared_library, so);
@@ -101,24 +104,44 @@ TEST_CASE("matrix tiles: convolution over rows of pixels") {
     }
 }
 
+namespace {
+
+/// The first plan of one thread whose rows of a are placed so, run and checked.
+void check_first(const std::string& spec, const std::function<bool(const rtile::NestPlan&, const rtile::Operand&)>& placed) {
+  CAPTURE(spec);
+  const auto plans = rtile::construct(ir::parse_program(spec, "amx"), hw::load_profile("sapphire_rapids"), {1, kRanked});
+  const auto found = std::find_if(plans.begin(), plans.end(), [&](const rtile::Candidate& c) {
+    const rtile::NestPlan& p = c.program->groups[0].nests[0];
+    return p.form == rtile::AtomForm::matrix && placed(p, p.operands[size_t(p.operand_a)]);
+  });
+  REQUIRE(found != plans.end());
+  const Checked c = run_emulated(spec, 1, int(found - plans.begin()));
+  CHECK(c.on_tiles);
+  CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
+}
+
+}  // namespace
+
 TEST_CASE("matrix tiles: channels that are no whole steps, in copies whose steps all begin lines") {
   if (!emulated_here()) return;
-  const hw::Profile profile = hw::load_profile("sapphire_rapids");
   for (const std::string& spec :
        {conv("bf16", R"("n":1,"h":9,"w":23,"ci":40,"co":33,"r":3,"s":3,"stride":1,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
         conv("bf16", R"("n":1,"h":9,"w":23,"ci":80,"co":32,"r":3,"s":3,"stride":[1,2],"pad":[2,1,1,0],"groups":1,"out":"f32")"),
         conv("s8", R"("n":2,"h":8,"w":17,"ci":100,"co":32,"r":3,"s":3,"stride":1,"pad":1,"groups":1)"),
-        matmul(300, 500, 50, "bf16", "bf16"), matmul(128, 96, 77, "s8", "s32")}) {
-    CAPTURE(spec);
-    const auto plans = rtile::construct(ir::parse_program(spec, "amx"), profile, {1, 16});
-    const auto made_up = std::find_if(plans.begin(), plans.end(), [](const rtile::Candidate& c) {
-      const rtile::NestPlan& p = c.program->groups[0].nests[0];
-      return p.operand_a >= 0 && p.operands[size_t(p.operand_a)].whole_steps;
+        matmul(300, 500, 50, "bf16", "bf16"), matmul(128, 96, 77, "s8", "s32")})
+    check_first(spec, [](const rtile::NestPlan& p, const rtile::Operand& a) {
+      return a.placement == rtile::Placement::box && a.whole_steps && p.k_step == p.atom->k;
     });
-    REQUIRE(made_up != plans.end());
-    CHECK(made_up->program->groups[0].nests[0].k_step * size_of(made_up->program->groups[0].nests[0].atom->a) == 64);
-    const Checked c = run_emulated(spec, 1, int(made_up - plans.begin()));
-    CHECK(c.on_tiles);
-    CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
-  }
+}
+
+TEST_CASE("matrix tiles: rows read where they lie, some of them outside the tensor") {
+  if (!emulated_here()) return;
+  for (const std::string& spec :
+       {conv("bf16", R"("n":1,"h":9,"w":83,"ci":32,"co":33,"r":3,"s":3,"stride":2,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
+        conv("bf16", R"("n":2,"h":11,"w":37,"ci":64,"co":20,"r":3,"s":5,"stride":1,"pad":[2,3,1,4],"groups":1,"out":"f32")"),
+        conv("bf16", R"("n":1,"h":40,"w":35,"ci":96,"co":48,"r":7,"s":1,"stride":1,"pad":[3,0,3,0],"groups":1,"out":"bf16")"),
+        conv("bf16", R"("n":1,"h":14,"w":14,"ci":20,"co":32,"r":1,"s":1,"stride":[1,3],"pad":[0,1,1,2],"groups":1,"out":"bf16")"),
+        conv("s8", R"("n":1,"h":13,"w":29,"ci":64,"co":32,"r":3,"s":3,"stride":1,"pad":1,"groups":1)")})
+    check_first(spec,
+                [](const rtile::NestPlan& p, const rtile::Operand& a) { return a.placement == rtile::Placement::direct && p.guarded; });
 }

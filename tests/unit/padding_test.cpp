@@ -34,6 +34,22 @@ double counted(const PaddedTaps& t, int64_t size) {
   return double(kept) / double(all);
 }
 
+/// Counts what `whole` computes.
+double counted_whole(const PaddedTaps& t, int64_t size) {
+  const rtile::Blocking blocks(t.places, 1, size);
+  int64_t whole = 0, all = 0;
+  for (int64_t b = 0; b < blocks.blocks; ++b)
+    for (int64_t r = 0; r < t.taps; ++r, ++all) {
+      bool in = true;
+      for (int64_t o = blocks.start(b); o < blocks.start(b + 1); ++o) {
+        const int64_t at = t.stride * o + t.dilation * r + t.offset;
+        in &= at >= 0 && at < t.extent;
+      }
+      whole += in;
+    }
+  return double(whole) / double(all);
+}
+
 /// Counts what `inside` computes: from the first to the last element that a block reaches.
 double counted_inside(const PaddedTaps& t, int64_t steps, int64_t size) {
   const rtile::Blocking blocks(t.places, 1, size);
@@ -63,6 +79,7 @@ TEST_CASE("the steps that read padding are counted") {
     CHECK(found[0].taps == taps);
     for (int64_t size = 1; size <= found[0].places; ++size) {
       CHECK(found[0].share(size) == doctest::Approx(counted(found[0], size)));
+      CHECK(found[0].whole(size) == doctest::Approx(counted_whole(found[0], size)));
       for (int64_t steps = 1; steps <= taps; ++steps)
         CHECK(found[0].inside(steps, size) == doctest::Approx(counted_inside(found[0], steps, size)));
     }
