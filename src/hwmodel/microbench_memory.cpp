@@ -129,7 +129,7 @@ class Probe {
             case Direction::copy:
               return streams_.copy(mine, mine + bytes / 2, bytes / 2);
             case Direction::rows:
-              return read_by_turns(mine, bytes / MemoryLevel::kRows);
+              read_by_turns(mine, bytes, MemoryLevel::kRows);
           }
         };
         int64_t passes = 1;
@@ -152,10 +152,13 @@ class Probe {
     return best;
   }
 
-  // A block of each row by turns.
-  void read_by_turns(const std::byte* begin, int64_t row_bytes) const {
-    for (int64_t at = 0; at + stream_block <= row_bytes; at += stream_block)
-      for (int r = 0; r < MemoryLevel::kRows; ++r) streams_.read(begin + r * row_bytes + at, stream_block);
+  // A line of each row by turns, the rows an odd number of lines apart; a word of each line, so that nothing but the lines takes time.
+  // Returns how many lines there are.
+  static int64_t read_by_turns(const std::byte* begin, int64_t bytes, int64_t rows) {
+    const int64_t lines = (bytes / line / rows - 1) | 1;
+    for (int64_t at = 0; at < lines; ++at)
+      for (int64_t r = 0; r < rows; ++r) (void)*reinterpret_cast<const volatile int64_t*>(begin + (r * lines + at) * line);
+    return rows * lines;
   }
 
   // ns that multiplying what is read from `bytes` takes, per byte.
@@ -227,16 +230,12 @@ class Probe {
     return std::max(1.0, std::sqrt(write(17 * line) * write(48 * line)) / write(line));
   }
 
-  // How many times as long lines take that many rows deliver by turns, an odd number of lines apart, as those of one row. A word of each is
-  // read, so that nothing but the lines takes time.
+  // How many times as long lines take that many rows deliver by turns as those of one row.
   double many_rows_as_one(int64_t bytes) {
     const auto read = [&](int64_t rows) {
-      const int64_t lines = (bytes / line / rows - 1) | 1;
-      const double ns = pass_ns([&, rows, lines] {
-        for (int64_t at = 0; at < lines; ++at)
-          for (int64_t r = 0; r < rows; ++r) (void)*reinterpret_cast<const volatile int64_t*>(arena_.data() + (r * lines + at) * line);
-      });
-      return ns / double(rows * lines);
+      int64_t lines = 0;
+      const double ns = pass_ns([&, rows] { lines = read_by_turns(arena_.data(), bytes, rows); });
+      return ns / double(lines);
     };
     return std::max(1.0, read(MemoryLevel::kTurns) / read(1));
   }
@@ -342,12 +341,15 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
               [](const LevelFigures::Row& a, const LevelFigures::Row& b) { return a.sharers < b.sharers; });
     for (size_t r = level.rows.size(); r-- > 1;) raise(level.rows[r - 1], level.rows[r]);  // who shares with fewer gets no less
   }
-  // a plan does not know its caller's pages: rows by turns gain what they gain in both kinds
-  for (LevelFigures::Row& row : levels[memory].rows) row.rows_gbs = std::min(row.rows_gbs, row.row_gbs * row.rows_huge_gbs / row.read_gbs);
   // T = max(compute, (1 - overlap)·transfer) + overlap·transfer, solved for the overlap
   for (size_t i = 1; i <= memory; ++i)
     if (!levels[i].rows.empty() && std::isfinite(multiplying[i]))
       levels[i].overlap = std::clamp((multiplying[i] - multiplying[0]) * levels[i].rows[0].read_gbs, 0.0, 1.0);
+  for (LevelFigures::Row& row : levels[memory].rows) {
+    // a plan does not know its caller's pages: rows by turns gain what they gain in both kinds
+    row.rows_gbs = std::min(row.rows_gbs, row.row_gbs * row.rows_huge_gbs / row.read_gbs);
+    row.read_gbs = std::max(row.read_gbs, row.rows_huge_gbs);  // what memory gives, however it is asked
+  }
   return levels;
 }
 

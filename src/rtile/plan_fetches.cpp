@@ -28,8 +28,9 @@ NestPlan Planner::fetch_ahead(NestPlan p) const {
     if (p.operands[i].packed() && contraction_ && (beyond_caches ? !stays(p, i) : waits_in_last_cache(p, i))) {
       const auto of_line = [&](int sharers) { return double(memory.line_bytes) / memory.read_gbs(sharers); };
       const bool many = reuse(p, i) >= kProducts || products_ns >= kProductsNs;
-      const int64_t streams = products_ns < of_line(c_.threads) ? streams_of(p, i, many) : 1;
-      const bool asked = streams > 1 ? kHidden * products_ns < of_line(1) : many;
+      const bool waited_for = products_ns < of_line(c_.threads) * memory.by_turns(1, c_.threads);  // a line of one row
+      const int64_t streams = waited_for ? streams_of(p, i, many) : 1;
+      const bool asked = streams > 1 ? !turns_pay() && kHidden * products_ns < of_line(1) : many;
       p.operands.change(i, [&](Operand& x) {
         x.streams = streams;
         if (asked) x.ahead = round_up(bytes / streams, memory.line_bytes) / o.element_bytes;
@@ -103,15 +104,19 @@ void Planner::fetch_rows_ahead(NestPlan& p) const {
   }
 }
 
-int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const {
+bool Planner::turns_pay() const {
   constexpr double kFaster = 1.05;  // less is noise of a profile's measurement
   const hw::MemoryLevel& memory = c_.profile.levels.back();
+  return memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads);
+}
+
+int64_t Planner::streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const {
   const auto& o = facts_.operands[operand];
   if (!c_.beyond_caches(o.tensor) || share_of_time(operand) < kNoticed || p.operands[operand].placement != Placement::prepack ||
       p.tiled() || reduced(p.vec) || o.coef[size_t(p.vec)] == 0)
     return 1;
   const int64_t vectors = p.tile[size_t(p.vec)].hi;
-  if (memory.by_turns(1, c_.threads) > kFaster * memory.by_turns(memory.kRows, c_.threads)) return vectors;
+  if (turns_pay()) return vectors;
   return vectors % 2 == 0 && !fetched_ahead ? 2 : 1;
 }
 

@@ -156,8 +156,10 @@ class Planner {
   /// Rows of a reduction that come from memory: where the loops walk them to their ends, their lines are asked for as soon as memory could
   /// bring them (Little's law), those of all rows by turns together.
   void fetch_rows_ahead(NestPlan& p) const;
-  /// Rows in which a packed operand from memory lies: each vector in one of its own, for a memory that delivers several by turns faster
-  /// than one; else two, whose page ends hide behind each other, unless its lines can be fetched ahead. 1: as one.
+  /// Memory delivers several rows by turns faster than one: prefetchers follow each, and requests for lines would only take their buffers.
+  bool turns_pay() const;
+  /// Rows in which a packed operand from memory lies: where turns pay each vector in one of its own; else two, whose page ends hide behind
+  /// each other, unless its lines can be fetched ahead. 1: as one.
   int64_t streams_of(const NestPlan& p, size_t operand, bool fetched_ahead) const;
   /// How often the operand is walked from end to end.
   int64_t walks(const NestPlan& p, size_t operand) const;
