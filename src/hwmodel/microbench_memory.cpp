@@ -240,6 +240,30 @@ class Probe {
     return std::max(1.0, read(MemoryLevel::kTurns) / read(1));
   }
 
+  // The share of lines of half the last cache that come from it when they are read a second time, the first time from memory; 1 for a cache
+  // of which so much is more than the arena's other half pushes out.
+  double kept(const CacheLevel& last) {
+    const int64_t bytes = last.bytes / 2 / stream_block * stream_block, others = arena_.bytes() / 2;
+    constexpr int rounds = 5, steady = 12;
+    std::vector<double> shares;
+    if (2 * bytes > others) return 1;
+    team_.run(1, [&](int) {
+      for (int round = 0; round < rounds; ++round) {
+        streams_.read(arena_.data() + bytes, others);
+        std::vector<double> ns;
+        for (int pass = 0; pass < steady; ++pass) {
+          const Time::time_point start = Time::now();
+          streams_.read(arena_.data(), bytes);
+          ns.push_back(ns_since(start));
+        }
+        const double near = *std::min_element(ns.begin(), ns.end());
+        shares.push_back(ns[0] > near ? std::clamp((ns[0] - ns[1]) / (ns[0] - near), 0.0, 1.0) : 1);
+      }
+    });
+    std::nth_element(shares.begin(), shares.begin() + rounds / 2, shares.end());
+    return shares[rounds / 2];
+  }
+
   // Sizes that lie inside level i (the memory if i is one past the caches) and outside the level before it: no more than that takes, since
   // other machines hold parts of a cache (of 32 MiB of L3 on Zen 3 two readers of 2, 8 and 12 MiB each get 73, 66 and 47 GB/s).
   int64_t inside(size_t i, int sharers) const {
@@ -327,6 +351,7 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
     for (size_t i = 2; i < memory; ++i) levels[i].pieces = probe.pieces_as_rows(probe.inside(i, 1));
   }
   for (size_t i = 2; i < memory; ++i) levels[i].turns = probe.many_rows_as_one(probe.inside(i, 1));
+  if (memory > 2) levels[memory - 1].kept = probe.kept(caches[memory - 1]);
   // other guests of a machine take a bandwidth away for longer than one figure takes: each is measured again at other times
   std::vector<double> multiplying(memory + 1, std::numeric_limits<double>::infinity());
   for (int round = 0; round < 3; ++round) {

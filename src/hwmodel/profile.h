@@ -49,6 +49,9 @@ struct MemoryLevel {
   static constexpr int kTurns = 24;
   /// ... how many of its lines a core waits for at once (fill buffers of the first cache); likewise.
   double misses = 10;
+  /// Of the last cache: the share of lines, of half of it, that it has when they are read again after they came from memory. Victim caches
+  /// take lines in by and by, and other guests hold a part.
+  double kept = 1;
   bool prefetched = false;             ///< of the first level: prefetches for the second one bring lines into it, too
   double read_gbs(int sharers) const;  ///< time per byte interpolated linearly, clamped at both ends
   double write_gbs(int sharers) const;

@@ -820,3 +820,27 @@ TEST_CASE("what passes the first cache comes anew, with both lines of a row acro
   CHECK(read(2048) < read(2056));  // rows that all begin lines, and rows that begin anywhere
   CHECK(read(2056) > 192 * 2056);  // bytes more: half of a's, which are 1.9 times as many
 }
+
+TEST_CASE("what a last cache takes in by and by comes from memory again") {
+  hw::Profile profile = hw::load_profile("zen3");
+  constexpr double weights = 4.0 * 4096 * 4096, misses = 0.6;
+  const ir::TensorProgram program = ir::parse_program(R"({"op": "matmul", "dtype": "f32", "params": {"m": 12, "n": 4096, "k": 4096}})");
+  const auto again = [&](std::vector<std::string> order) {  // of a quarter of the weights at a time, half the cache, for two tiles of rows
+    const auto read = [&](double kept) {
+      profile.levels[2].kept = kept;
+      const hw::Workload w = counted(program, profile, [&](rtile::NestPlan& p) {
+        const rtile::Nest nest = rtile::construct(program, profile, {.threads = 1}).front().program->groups[0].group.nests[0];
+        p.loops.clear();
+        for (const std::string& name : order)
+          for (int a = 0; a < int(nest.axes.size()); ++a) {
+            if (nest.axes[size_t(a)].name == "m") p.tile[size_t(a)] = {12, 1, 6};
+            if (nest.axes[size_t(a)].name == name) p.loops.push_back({a, name == "k" ? 1024 : 1});
+          }
+      });
+      return w.levels[3].read_bytes;
+    };
+    return (read(1 - misses) - read(1)) / weights;
+  };
+  CHECK(again({"k", "m", "n"}) == doctest::Approx(misses).epsilon(0.15));
+  CHECK(again({"k", "n", "m"}) < 0.01);  // a panel stays in the second cache
+}
