@@ -342,10 +342,21 @@ class Traffic : Walks {
       each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, fetch_of(facts_, plan_, i, Fetch::rows));
       each[i] *= inside(i, extents);
       if (placed(i, Placement::box)) each[i] *= o.box(plan_.operands[i]).spread;
+      if (packed(i)) each[i] *= made_up(i, extents);
       if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
       sum += each[i];
     }
     return sum;
+  }
+
+  /// A packed operand's place over that of its elements: whole vectors, and whole steps of k.
+  double made_up(size_t operand, std::span<const int64_t> extents) const {
+    const auto& o = facts_.operands[operand];
+    const auto up = [&](int axis, int64_t unit) {
+      if (axis < 0 || o.coef[size_t(axis)] == 0) return 1.0;
+      return double(round_up(extents[size_t(axis)], unit)) / double(extents[size_t(axis)]);
+    };
+    return up(plan_.vec, plan_.tile[size_t(plan_.vec)].unit) * (int(operand) == plan_.operand_b ? up(plan_.k_axis, plan_.k_step) : 1);
   }
 
   /// The share of what boxes of such extents reach that is read, on average over the nest: what is outside of a tensor is not there, and
