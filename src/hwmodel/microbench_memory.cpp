@@ -240,13 +240,13 @@ class Probe {
     return std::max(1.0, read(MemoryLevel::kTurns) / read(1));
   }
 
-  // The share of lines of half the last cache that come from it when they are read a second time, the first time from memory; 1 for a cache
-  // of which so much is more than the arena's other half pushes out.
+  // The share of lines of half the last cache that come from it when they are read a second time, the first time from memory. Negative:
+  // not measured, the arena's other half would not push out so much.
   double kept(const CacheLevel& last) {
     const int64_t bytes = last.bytes / 2 / stream_block * stream_block, others = arena_.bytes() / 2;
     constexpr int rounds = 5, steady = 12;
     std::vector<double> shares;
-    if (2 * bytes > others) return 1;
+    if (2 * bytes > others) return -1;
     team_.run(1, [&](int) {
       for (int round = 0; round < rounds; ++round) {
         streams_.read(arena_.data() + bytes, others);

@@ -30,7 +30,8 @@ class Traffic : Walks {
     if (farthest == 0) return;
     walk_depths();
     walk_streams();
-    for (size_t inner = 0; inner < farthest; ++inner) cross(inner);
+    Fit near;
+    for (size_t inner = 0; inner < farthest; ++inner) near = cross(inner, near);
   }
 
  private:
@@ -195,12 +196,12 @@ class Traffic : Walks {
   /// Bytes of operand `i` that come from memory again, so many having come once: of what lies between two uses that only the last cache
   /// holds (hw::MemoryLevel::kept). Measured on Zen 3, 32 MiB: of 8, 12 and 16 MiB the second pass finds 0.84, 0.56 and 0.42, which goes
   /// with the square of the size; each further pass misses 0.65 of what the one before missed.
-  double comes_again(size_t i, double once, const Fit& f, size_t last_cache) const {
+  /// `near`: what fits the cache before.
+  double comes_again(size_t i, double once, const hw::MemoryLevel& cache, const Fit& f, const Fit& near) const {
     constexpr double kNextMisses = 0.65;
-    const hw::MemoryLevel& cache = c_.profile.levels[last_cache];
     if (cache.kept >= 1 || !f.fits) return 0;
     double again = 0;
-    for (size_t l = f.depth, near = std::min(fit(last_cache - 1).depth, loops_.size()); l < near; ++l) {
+    for (size_t l = f.depth; l < near.depth; ++l) {
       if (facts_.operands[i].coef[size_t(loops_[l].axis)] != 0) continue;
       const double between = total_[l + 1] / (0.5 * double(cache.capacity_bytes));
       const double missed = std::min(1.0, (1 - cache.kept) * between * between);
@@ -219,8 +220,8 @@ class Traffic : Walks {
     return rows * (1 + rows_across_lines(nest_, placed_coef(i), plan_, facts_.operands[i].element_bytes)) * line * loads;
   }
 
-  /// Between the level and the next one outwards.
-  void cross(size_t inner) {
+  /// Between the level and the next one outwards; returns what fits the level. `near`: what fits the one before.
+  Fit cross(size_t inner, const Fit& near) {
     const Fit f = fit(inner);
     const bool memory = inner + 2 == c_.profile.levels.size(), tile_fits = f.fits && f.depth <= plan_.loops.size();
     const hw::MemoryLevel& from = c_.profile.levels[inner + 1];
@@ -230,7 +231,7 @@ class Traffic : Walks {
       if (!leaves(i, inner)) continue;
       const auto& o = facts_.operands[i];
       const Moved m = inner == 0 && past_first(i) ? Moved{loaded_past(i)} : moved(i, f);
-      double bytes = m.bytes + (memory && !o.is_store ? comes_again(i, m.bytes, f, inner) : 0);
+      double bytes = m.bytes + (memory && !o.is_store ? comes_again(i, m.bytes, c_.profile.levels[inner], f, near) : 0);
       if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
         bytes *= streamed_pieces(i, streams_[i]);
       else
@@ -260,6 +261,7 @@ class Traffic : Walks {
         t.read_bytes += bytes, t.ahead_bytes += ahead ? bytes : 0;
     }
     if (come > 0) t.concentration = concentrated / come;
+    return f;
   }
 
   /// ns beside the transfer of so many bytes of operand `i` from or to `second`, the second cache, for the vectors that end in the next

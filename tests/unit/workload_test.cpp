@@ -825,11 +825,12 @@ TEST_CASE("what a last cache takes in by and by comes from memory again") {
   hw::Profile profile = hw::load_profile("zen3");
   constexpr double weights = 4.0 * 4096 * 4096, misses = 0.6;
   const ir::TensorProgram program = ir::parse_program(R"({"op": "matmul", "dtype": "f32", "params": {"m": 12, "n": 4096, "k": 4096}})");
-  const auto again = [&](std::vector<std::string> order) {  // of a quarter of the weights at a time, half the cache, for two tiles of rows
+  const rtile::Nest nest = rtile::construct(program, profile, {.threads = 1}).front().program->groups[0].group.nests[0];
+  // of a quarter of the weights at a time, half the cache, for two tiles of rows
+  const auto again = [&](const std::vector<std::string>& order) {
     const auto read = [&](double kept) {
       profile.levels[2].kept = kept;
       const hw::Workload w = counted(program, profile, [&](rtile::NestPlan& p) {
-        const rtile::Nest nest = rtile::construct(program, profile, {.threads = 1}).front().program->groups[0].group.nests[0];
         p.loops.clear();
         for (const std::string& name : order)
           for (int a = 0; a < int(nest.axes.size()); ++a) {
