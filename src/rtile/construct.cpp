@@ -40,7 +40,7 @@ class NestPlanner {
   }
 
  private:
-  /// Expressions are immutable and shared by the copies of a nest.
+  /// Expressions are immutable and shared by the copies of a nest. A tensor of one number may lie otherwise in another form of the program.
   using Key = std::pair<std::vector<const ir::Expr*>, std::vector<int64_t>>;
   std::map<Key, PlannedNest> planned_;
 
@@ -50,8 +50,9 @@ class NestPlanner {
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
       const int64_t kept = c.kept.empty() ? 0 : c.kept[size_t(t)];
-      k.second.insert(k.second.end(),
-                      {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t), c.program[t].within});
+      k.second.insert(k.second.end(), {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t),
+                                       c.program[t].within, int64_t(c.program[t].dtype)});
+      for (const ir::Size& stride : c.program[t].strides) k.second.push_back(stride.value());
     };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full, a.apart});
     k.second.insert(k.second.end(), keep.begin(), keep.end());
@@ -303,29 +304,33 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
     }
   };
   Rewritten form{nullptr, build_nests(program)};
-  std::shared_ptr<const ir::TensorProgram> in_parts;  // rows_apart's
+  std::optional<Rewritten> in_parts;  // rows_apart's
   add(form);
   if (all.empty()) throw Error(ErrorCode::does_not_fit, "no tile of '" + program.name + "' fits this hardware", profile.name);
   const bool gpu = profile.kind == hw::Profile::Kind::gpu;
   if (!gpu || profile.has("cp.async"))
     if (auto copies = gpu ? stageable(program, form.nests) : relayout(program, form.nests)) add(form = std::move(*copies));
-  const ir::TensorProgram& given = form.program ? *form.program : program;
+  const auto of = [&](const Rewritten& r) -> const ir::TensorProgram& { return r.program ? *r.program : program; };
+  const auto add_joined = [&](const Rewritten& r) {
+    if (const auto joined = join_reduced(of(r), r.nests, profile)) add_if_fits(*joined);
+  };
+  const auto add_widened = [&](const Rewritten& r) {
+    const auto wide = widen(of(r), r.nests, profile);
+    if (!wide) return;
+    add_if_fits(*wide);
+    const std::vector<ir::Tensor>& tensors = wide->program->tensors;
+    if (std::any_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.widens >= 0 && t.dtype == DType::s16; }))
+      if (const auto narrow = widen(of(r), r.nests, profile, false)) add_if_fits(*narrow);
+  };
   if (!gpu) {
-    if (const auto placed = in_place(given, form.nests)) add_if_fits(*placed);
+    if (const auto placed = in_place(of(form), form.nests)) add_if_fits(*placed);
     const int threads = options.threads > 0 ? options.threads : profile.cores;
-    if (const auto apart = rows_apart(given, form.nests, residence(given, form.nests, profile, threads), profile)) {
-      add_if_fits(*apart);
-      in_parts = apart->program;
-    }
-    if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
-    if (const auto wide = widen(given, form.nests, profile)) {
-      add_if_fits(*wide);
-      const std::vector<ir::Tensor>& tensors = wide->program->tensors;
-      if (std::any_of(tensors.begin(), tensors.end(), [](const ir::Tensor& t) { return t.widens >= 0 && t.dtype == DType::s16; }))
-        if (const auto narrow = widen(given, form.nests, profile, false)) add_if_fits(*narrow);
-    }
+    in_parts = rows_apart(of(form), form.nests, residence(of(form), form.nests, profile, threads), profile);
+    if (in_parts) add_if_fits(*in_parts);
+    add_joined(form), add_widened(form);
+    if (const auto inner = reduction_innermost(of(form), form.nests)) add_if_fits(*inner), add_joined(*inner), add_widened(*inner);
   } else if (profile.has("cp.async")) {
-    if (const auto joined = join_reduced(given, form.nests, profile)) add_if_fits(*joined);
+    add_joined(form);
   }
   const auto maker = [&](const Candidate& c) {
     return std::find_if(forms.begin(), forms.end(), [&](const Constructor& f) { return f.makes(*c.program); });
@@ -336,10 +341,11 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
       if (const auto r = split_reductions(rows ? *rows : program, its->nests, parts, false)) add_if_fits(*r);
     };
     const auto whole = all.front().program;
-    const std::vector<int64_t> for_idle = parts_for_workers(*whole, profile), for_all(form.nests.size(), whole->threads);
+    const std::vector<int64_t> for_idle = parts_for_workers(*whole, profile),
+                               for_all(in_parts ? in_parts->nests.size() : 0, whole->threads);
     split(whole->extended, for_idle);
     // of rows from parts of a tensor, whole rows for each worker: pieces of them may be too short for the prefetchers
-    if (in_parts && (in_parts != whole->extended || for_idle != for_all)) split(in_parts, for_all);
+    if (in_parts && (in_parts->program != whole->extended || for_idle != for_all)) split(in_parts->program, for_all);
   }
   if (gpu) {
     maker(all.front())->limit(all.front());

@@ -111,9 +111,13 @@ class Joining {
     });
   }
 
-  /// Its rows can be walked as one dimension by the nest that copies it, since nobody else reads or writes it.
+  /// Its rows can be walked as one dimension by the nest that copies it, since nobody else reads it, and who writes it does so element by
+  /// element.
   bool can_copy(const ir::Access& a) const {
-    return given_[a.tensor].kind == ir::TensorKind::input && !given_[a.tensor].constant && reads_[size_t(a.tensor)] == 1;
+    const ir::Tensor& t = given_[a.tensor];
+    if (t.constant || reads_[size_t(a.tensor)] != 1) return false;
+    if (t.kind == ir::TensorKind::input) return true;
+    return std::any_of(nests_.begin(), nests_.end(), [&](const Nest& n) { return n.copies && n.inner[0].tensor == a.tensor; });
   }
 
   void join(size_t& nest, const ir::Access& a, const ir::Access& b, const Pair& p, bool guarded, int along) {
@@ -168,8 +172,15 @@ class Joining {
   /// become one dimension. The nest moves on by one.
   void insert_copy(size_t& nest, Nest copy, Statement s, ir::Access from, ir::Tensor to, size_t places) {
     ir::Tensor& t = program_->tensors[size_t(from.tensor)];
-    t.shape[places] = ir::Size(t.shape[places].value() * t.shape.back().value()), t.strides[places] = ir::Size(1);
+    const int64_t unit = t.shape.back().value();
+    t.shape[places] = ir::Size(t.shape[places].value() * unit), t.strides[places] = ir::Size(1);
     t.shape.pop_back(), t.strides.pop_back();
+    for (Nest& n : nests_)
+      if (n.copies && n.inner[0].tensor == from.tensor) {
+        std::vector<ir::Index>& written = n.inner[0].index;
+        written[places] = written[places] * unit + written.back();
+        written.pop_back();
+      }
     program_->tensors.push_back(std::move(to));
     s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
     copy.inner.push_back(std::move(s));

@@ -58,13 +58,38 @@ int independent_dimension(const ir::TensorProgram& program, const Nest& nest, co
   return reduced && unreduced ? dimension : -1;
 }
 
-ir::Tensor copied(const ir::Tensor& t, size_t dimension, DType dtype, std::string name) {
-  ir::Tensor c{std::move(name), t.shape, dtype, ir::TensorKind::intermediate, {}, false};
-  std::rotate(c.shape.begin() + std::ptrdiff_t(dimension), c.shape.begin() + std::ptrdiff_t(dimension) + 1, c.shape.end());
-  int64_t stride = padded_row(c.shape.back().value(), dtype);
-  std::vector<int64_t> strides(c.shape.size(), 1);
-  for (size_t d = strides.size() - 1; d-- > 0; stride *= c.shape[d].value()) strides[d] = stride;
-  c.strides.assign(strides.begin(), strides.end());
+/// The dimension that a reduced axis of both factors walks one by one, alone but for axes that both have (groups), if it is not the last,
+/// which outputs walk; −1: leave the operand. Elements of at least four bytes only where windows read them (three planes of a pixel are few
+/// lines): else a tile's rows lie side by side, and the products of what is loaded are as many.
+int reduction_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
+  const ir::Tensor& t = program[a.tensor];
+  if (a.index.size() < 2 || t.strides.back().value() != 1 || !rtile::is_affine(a.index) || !read_often(nest, a)) return -1;
+  const bool narrow = size_of(t.dtype) < 4;
+  bool window = false, along_outputs = false;
+  int dimension = -1;
+  int64_t longest = narrow ? 1 : kWorthwhile - 1;
+  for (size_t d = 0; d < a.index.size(); ++d) {
+    int walked = -1, by_reduced = 0;
+    bool by_outputs = false;
+    for (const ir::Index::Term& term : a.index[d].terms) {
+      const NestAxis& axis = nest.axes[size_t(term.axis)];
+      if (axis.extent == 1) continue;
+      by_reduced += axis.reduced, by_outputs |= !axis.reduced && !uses(other, term.axis);
+      if (axis.reduced && term.coef == 1 && uses(other, term.axis)) walked = term.axis;
+    }
+    window |= by_reduced > 0 && by_outputs;
+    if (d + 1 == a.index.size())
+      along_outputs = by_outputs;
+    else if (walked >= 0 && by_reduced == 1 && !by_outputs && nest.axes[size_t(walked)].extent > longest)
+      dimension = int(d), longest = nest.axes[size_t(walked)].extent;
+  }
+  return along_outputs && (window || narrow) ? dimension : -1;
+}
+
+ir::Tensor copied(const ir::Tensor& t, const FactorCopy& form, std::string name) {
+  ir::Tensor c{std::move(name), t.shape, form.dtype, ir::TensorKind::intermediate, {}, false};
+  std::rotate(c.shape.begin() + std::ptrdiff_t(form.dimension), c.shape.begin() + std::ptrdiff_t(form.dimension) + 1, c.shape.end());
+  c.strides = copied_strides(c.shape, form.dtype, form.dense);
   return c;
 }
 
@@ -87,6 +112,15 @@ Nest copy(const ir::TensorProgram& program, int from, const ir::Access& to, size
 
 }  // namespace
 
+std::vector<ir::Size> copied_strides(const std::vector<ir::Size>& shape, DType dtype, bool dense) {
+  constexpr int64_t kLine = 64;  // bytes
+  std::vector<ir::Size> strides(shape.size(), ir::Size(1));
+  const int64_t row = shape.back().value();
+  int64_t stride = dense && row * size_of(dtype) < kLine ? row : padded_row(row, dtype);
+  for (size_t d = strides.size() - 1; d-- > 0; stride *= shape[d].value()) strides[d] = ir::Size(stride);
+  return strides;
+}
+
 void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with) {
   Statement& sum = nest.inner[0];
   sum.value = ir::transform(sum.value, [&](const ir::ExprPtr& x) -> ir::ExprPtr {
@@ -95,10 +129,11 @@ void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with) {
   });
 }
 
-void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dtype, ir::TensorProgram& program, std::vector<Nest>& nests) {
+void copy_before(size_t reader, const ir::Access& a, const FactorCopy& form, ir::TensorProgram& program, std::vector<Nest>& nests) {
   const int to = int(program.tensors.size());
-  const std::string suffix = dtype == program[a.tensor].dtype ? "_t" : "_" + std::string(to_string(dtype));
-  program.tensors.push_back(copied(program[a.tensor], dimension, dtype, unused_name(program, program[a.tensor].name + suffix)));
+  const size_t dimension = form.dimension;
+  const std::string suffix = form.dtype == program[a.tensor].dtype ? "_t" : "_" + std::string(to_string(form.dtype));
+  program.tensors.push_back(copied(program[a.tensor], form, unused_name(program, program[a.tensor].name + suffix)));
   ir::Access moved{to, a.index, a.out_of_bounds};
   std::rotate(moved.index.begin() + std::ptrdiff_t(dimension), moved.index.begin() + std::ptrdiff_t(dimension) + 1, moved.index.end());
   replace_reads(nests[reader], a, moved);
@@ -133,7 +168,7 @@ std::optional<Rewritten> copy_factors(
       if (program[a.tensor].constant) continue;  // packed before the first call
       const auto form = wanted(all[i], a, other);
       if (!form) continue;
-      copy_before(i++, a, form->dimension, form->dtype, *extended, all);
+      copy_before(i++, a, *form, *extended, all);
       all[i].stage = stage;
       if (!stage) break;
     }
@@ -147,6 +182,13 @@ std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::v
     int dimension = strided_dimension(program, nest, a);
     if (dimension < 0) dimension = independent_dimension(program, nest, a, other);
     return dimension < 0 ? std::nullopt : std::optional(FactorCopy{size_t(dimension), program[a.tensor].dtype});
+  });
+}
+
+std::optional<Rewritten> reduction_innermost(const ir::TensorProgram& program, const std::vector<Nest>& nests) {
+  return copy_factors(program, nests, false, [&](const Nest& nest, const ir::Access& a, const ir::Access& other) {
+    const int dimension = reduction_dimension(program, nest, a, other);
+    return dimension < 0 ? std::nullopt : std::optional(FactorCopy{size_t(dimension), program[a.tensor].dtype, true});
   });
 }
 

@@ -1,5 +1,6 @@
-// Operands that lie along the reduction (Q·Kᵀ): vectors would be gathered or transposed again for every tile. A copy of the tensor with the
-// other axis innermost, made once before the nest, is a nest of its own; the model says which way is faster. For a CPU: stageable.h is
+// Operands that lie along the reduction (Q·Kᵀ): vectors would be gathered or transposed again for every tile. Or across it (planes of
+// channels): instructions that sum neighbours find none, and each step of the reduction takes lines of its own. A copy of the tensor with
+// the other axis innermost, made once before the nest, is a nest of its own; the model says which way is faster. For a CPU: stageable.h is
 // what a GPU wants.
 #pragma once
 #include <functional>
@@ -13,14 +14,17 @@ namespace rgen::rtile {
 /// The nests with those that copy (Nest::copies), each behind what it reads. Nothing if no product gains.
 /// Pre: `nests` are those of the program, all or none of them copying.
 std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests);
+/// ... of the factors that lie across the reduction, if windows walk them or their elements are small, the reduction's dimension innermost.
+std::optional<Rewritten> reduction_innermost(const ir::TensorProgram& program, const std::vector<Nest>& nests);
 
 /// Is each element read often enough, along output axes on which it does not depend, for a copy to pay?
 bool read_often(const Nest& nest, const ir::Access& a);
 
-/// How a factor should lie: this dimension innermost, in this type.
+/// How a factor should lie: this dimension innermost, in this type, its rows on lines or, of less than a line, one after the other.
 struct FactorCopy {
   size_t dimension;
   DType dtype;
+  bool dense = false;
 };
 /// The nests with copies of the products' factors that `wanted` gives (factor, the other one) another form: of both factors of those to be
 /// staged (Nest::stage), else of one, whose other has an axis of its own. Nothing if there is none.
@@ -28,9 +32,12 @@ std::optional<Rewritten> copy_factors(
     const ir::TensorProgram& program, const std::vector<Nest>& nests, bool stage,
     const std::function<std::optional<FactorCopy>(const Nest&, const ir::Access&, const ir::Access&)>& wanted);
 
-/// nests[reader], and before it a nest that copies what it reads through `a` into a tensor of this type, the dimension innermost.
+/// The strides of a copy, its last dimension innermost.
+std::vector<ir::Size> copied_strides(const std::vector<ir::Size>& shape, DType dtype, bool dense);
+
+/// nests[reader], and before it a nest that copies what it reads through `a` into such a tensor.
 /// Pre: a.index is not empty; the type holds the tensor's values.
-void copy_before(size_t reader, const ir::Access& a, size_t dimension, DType dtype, ir::TensorProgram& program, std::vector<Nest>& nests);
+void copy_before(size_t reader, const ir::Access& a, const FactorCopy& form, ir::TensorProgram& program, std::vector<Nest>& nests);
 /// The nest's reads through `a` replaced by those of a tensor `to` through `with`.
 void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with);
 

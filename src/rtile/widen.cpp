@@ -35,8 +35,10 @@ class Widening {
         if (packable(given_, nests_[i], a, reads_)) {
           if (!constants_ && *dtype == DType::s16) continue;
           widen_constant(nests_[i], a, *dtype);
+        } else if (copied_for(a)) {
+          copy_as(a, *dtype);
         } else {
-          copy_before(i++, a, a.index.size() - 1, *dtype, *extended_, nests_);
+          copy_before(i++, a, {a.index.size() - 1, *dtype}, *extended_, nests_);
         }
         any = true;
       }
@@ -69,6 +71,17 @@ class Widening {
     if (is_float(tx)) return packed && tx == ty && has_atom(tx) ? std::optional<DType>() : DType::f32;
     if (size_of(tx) != 1 || size_of(ty) != 1 || has_atom(DType::s8) || has_atom(DType::u8)) return {};
     return has_atom(DType::s16) ? std::optional(DType::s16) : std::nullopt;
+  }
+
+  /// A nest copies it for this access alone.
+  bool copied_for(const ir::Access& a) const {
+    return reads_[size_t(a.tensor)] == 1 &&
+           std::any_of(nests_.begin(), nests_.end(), [&](const Nest& n) { return n.copies && n.inner[0].tensor == a.tensor; });
+  }
+  void copy_as(const ir::Access& a, DType dtype) {
+    ir::Tensor& t = extended_->tensors[size_t(a.tensor)];
+    t.name = unused_name(*extended_, t.name + "_" + std::string(to_string(dtype)));
+    t.dtype = dtype, t.strides = copied_strides(t.shape, dtype, true);
   }
 
   void widen_constant(Nest& nest, const ir::Access& a, DType dtype) {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "hwmodel/profile.h"
 #include "run/files.h"
 #include "run/layout.h"
 
@@ -399,8 +400,16 @@ std::vector<std::string> KernelBatch::kernel_flags() const {
   return flags;
 }
 
+/// Drops what asks for AVX-512 where this processor has none: kernels are to be compiled with avx512_software.h.
+static bool in_software(std::vector<std::string>& flags) {
+  const std::vector<std::string> isa = hw::host_isa();
+  if (std::find(isa.begin(), isa.end(), "avx512f") != isa.end()) return false;
+  return std::erase_if(flags, [](const std::string& f) { return f.rfind("-mavx512", 0) == 0; }) > 0;
+}
+
 std::vector<std::string> KernelBatch::build(const Toolchain& toolchain, const std::string& path) const {
   std::vector<std::string> command = kernel_flags();
+  const bool software = in_software(command);
   command.insert(command.begin(), toolchain.compiler);
   command.insert(command.end(), toolchain.flags.begin(), toolchain.flags.end());
   const auto compile = [&](std::string source, const std::string& name) -> std::string {
@@ -408,6 +417,7 @@ std::vector<std::string> KernelBatch::build(const Toolchain& toolchain, const st
     ProcessOptions options;
     options.timeout = std::chrono::minutes(5);
     auto argv = command;
+    if (software && name != "driver") argv.insert(argv.end(), {"-include", RGEN_TEST_SUPPORT_DIR "/avx512_software.h"});
     argv.insert(argv.end(), {"-c", "-o", path + "/" + name + ".o", path + "/" + name + ".cpp"});
     const ProcessResult r = run_process(argv, options);
     return r.status == 0 ? "" : "compiling " + name + ": " + r.err.substr(0, 3000);
