@@ -59,31 +59,34 @@ int independent_dimension(const ir::TensorProgram& program, const Nest& nest, co
 }
 
 /// The dimension that a reduced axis of both factors walks one by one, alone but for axes that both have (groups), if it is not the last,
-/// which outputs walk; −1: leave the operand. Elements of at least four bytes only where windows read them (three planes of a pixel are few
-/// lines): else a tile's rows lie side by side, and the products of what is loaded are as many.
+/// which outputs walk, and the other factor has vectors to load; −1: leave the operand.
 int reduction_dimension(const ir::TensorProgram& program, const Nest& nest, const ir::Access& a, const ir::Access& other) {
   const ir::Tensor& t = program[a.tensor];
-  if (a.index.size() < 2 || t.strides.back().value() != 1 || !rtile::is_affine(a.index) || !read_often(nest, a)) return -1;
-  const bool narrow = size_of(t.dtype) < 4;
-  bool window = false, along_outputs = false;
+  if (a.index.size() < 2 || other.index.empty() || t.strides.back().value() != 1) return -1;
+  if (!rtile::is_affine(a.index) || !read_often(nest, a)) return -1;
+  const auto by_output = [&](const ir::Index::Term& term) {
+    const NestAxis& axis = nest.axes[size_t(term.axis)];
+    return axis.extent > 1 && !axis.reduced;
+  };
+  const std::vector<ir::Index::Term>&last = a.index.back().terms, &others = other.index.back().terms;
+  const auto alone = [&](const ir::Index::Term& term) { return by_output(term) && !uses(other, term.axis); };
+  if (std::none_of(last.begin(), last.end(), alone)) return -1;
+  if (!program[other.tensor].constant && std::none_of(others.begin(), others.end(), by_output)) return -1;
   int dimension = -1;
-  int64_t longest = narrow ? 1 : kWorthwhile - 1;
-  for (size_t d = 0; d < a.index.size(); ++d) {
-    int walked = -1, by_reduced = 0;
-    bool by_outputs = false;
+  int64_t longest = size_of(t.dtype) < 4 ? 1 : kWorthwhile - 1;  // small elements of few channels are neighbours with their places
+  for (size_t d = 0; d + 1 < a.index.size(); ++d) {
+    int walked = -1, others_too = 0;
     for (const ir::Index::Term& term : a.index[d].terms) {
       const NestAxis& axis = nest.axes[size_t(term.axis)];
-      if (axis.extent == 1) continue;
-      by_reduced += axis.reduced, by_outputs |= !axis.reduced && !uses(other, term.axis);
-      if (axis.reduced && term.coef == 1 && uses(other, term.axis)) walked = term.axis;
+      if (axis.reduced && term.coef == 1 && uses(other, term.axis))
+        walked = term.axis;
+      else
+        others_too += axis.extent > 1 && (axis.reduced || alone(term));
     }
-    window |= by_reduced > 0 && by_outputs;
-    if (d + 1 == a.index.size())
-      along_outputs = by_outputs;
-    else if (walked >= 0 && by_reduced == 1 && !by_outputs && nest.axes[size_t(walked)].extent > longest)
+    if (walked >= 0 && others_too == 0 && nest.axes[size_t(walked)].extent > longest)
       dimension = int(d), longest = nest.axes[size_t(walked)].extent;
   }
-  return along_outputs && (window || narrow) ? dimension : -1;
+  return dimension;
 }
 
 ir::Tensor copied(const ir::Tensor& t, const FactorCopy& form, std::string name) {

@@ -14,7 +14,7 @@ namespace rgen::rtile {
 /// The nests with those that copy (Nest::copies), each behind what it reads. Nothing if no product gains.
 /// Pre: `nests` are those of the program, all or none of them copying.
 std::optional<Rewritten> relayout(const ir::TensorProgram& program, const std::vector<Nest>& nests);
-/// ... of the factors that lie across the reduction, if windows walk them or their elements are small, the reduction's dimension innermost.
+/// ... of the factors that lie across the reduction, the reduction's dimension innermost.
 std::optional<Rewritten> reduction_innermost(const ir::TensorProgram& program, const std::vector<Nest>& nests);
 
 /// Is each element read often enough, along output axes on which it does not depend, for a copy to pay?
