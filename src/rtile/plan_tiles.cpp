@@ -193,7 +193,21 @@ int64_t Planner::followed_steps(const NestPlan& p, int a, int64_t unit) const {
   return std::max<int64_t>(1, steps);
 }
 
+int64_t Planner::written_out(const NestPlan& p) const {
+  int64_t copies = 1;
+  if (p.taps && !gpu())
+    for (const PaddedTaps& t : *p.taps) {
+      const NestPlan::LeftOut left_out = p.left_out(t);
+      if (left_out == NestPlan::LeftOut::steps) copies *= extent(t.reduced);
+      if (left_out == NestPlan::LeftOut::points) copies *= 2 * extent(t.reduced);  // those at the ends, too
+    }
+  return copies;
+}
+
 void Planner::unroll(NestPlan& p) const {
+  // multiply-adds of all bodies that are written out for taps: twice as many instructions, of which a cache of micro-operations has 4096 (3
+  // × 3 of groups of 24 channels, 3 × 4 places a tile: 1.7 times as many 670 µs, four times 924; Zen 3)
+  constexpr int64_t kWrittenOut = 900;
   if (p.reduce_order.empty()) return;
   const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
   int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
@@ -203,6 +217,7 @@ void Planner::unroll(NestPlan& p) const {
   const bool window = !contraction_ || p.k_axis < 0;
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
   const int64_t steps = ceil_div(extent(last), unit);
+  budget = std::max<int64_t>(1, std::min(budget, kWrittenOut / (body * written_out(p))));
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
   if (p.form == AtomForm::matrix)
     u = std::min(steps, ceil_div(kProductsBetweenStores, int64_t(p.row_tiles(nest_).size()) * p.tile[size_t(p.vec)].hi));

@@ -139,6 +139,7 @@ class Planner {
   /// caches and threads may make more of them. Pre: fastest first.
   void prefer_reuse();
   void unroll(NestPlan& p) const;
+  int64_t written_out(const NestPlan& p) const;  ///< bodies that are written out one by one for taps that are left out
   int64_t followed_steps(const NestPlan& p, int axis, int64_t unit) const;
   /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
   int finish_axis(const NestPlan& p) const;

@@ -258,7 +258,7 @@ TEST_CASE("tile registers of ragged tiles: a row less, a column less, a last ste
   const std::vector<Problem> products = test::make_problems(programs);
   KernelBatch batch;
   for (size_t i = 0; i < products.size(); ++i)
-    add_plans(batch, products[i], profile, 1 + int(i % 3), "tdp", "on tiles", native ? 12 : 5, {.emulate_amx = !native});
+    add_plans(batch, products[i], profile, 1 + int(i % 3), "tdp", "on tiles", 12, {.emulate_amx = !native});
   CHECK(batch.size() >= 4 * products.size());
   check(batch, {"g++", {"-O1"}, {}, 4});
 }
