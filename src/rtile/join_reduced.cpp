@@ -117,7 +117,7 @@ class Joining {
     const ir::Tensor& t = given_[a.tensor];
     if (t.constant || reads_[size_t(a.tensor)] != 1) return false;
     if (t.kind == ir::TensorKind::input) return true;
-    return std::any_of(nests_.begin(), nests_.end(), [&](const Nest& n) { return n.copies && n.inner[0].tensor == a.tensor; });
+    return copying_nest(nests_, a.tensor) >= 0;
   }
 
   void join(size_t& nest, const ir::Access& a, const ir::Access& b, const Pair& p, bool guarded, int along) {
@@ -175,12 +175,11 @@ class Joining {
     const int64_t unit = t.shape.back().value();
     t.shape[places] = ir::Size(t.shape[places].value() * unit), t.strides[places] = ir::Size(1);
     t.shape.pop_back(), t.strides.pop_back();
-    for (Nest& n : nests_)
-      if (n.copies && n.inner[0].tensor == from.tensor) {
-        std::vector<ir::Index>& written = n.inner[0].index;
-        written[places] = written[places] * unit + written.back();
-        written.pop_back();
-      }
+    if (const int writer = copying_nest(nests_, from.tensor); writer >= 0) {
+      std::vector<ir::Index>& written = nests_[size_t(writer)].inner[0].index;
+      written[places] = written[places] * unit + written.back();
+      written.pop_back();
+    }
     program_->tensors.push_back(std::move(to));
     s.value = ir::access(from.tensor, std::move(from.index), from.out_of_bounds);
     copy.inner.push_back(std::move(s));

@@ -401,8 +401,7 @@ void Planner::add_transposes(std::vector<Start>& all, const NestPlan& p) const {
       all.push_back({q, t, extent(t)});
     } else if (loads) {
       all.push_back({q, t, W_});
-    } else {  // the three largest equal cuts of at most a vector: two vectors of results beside each other leave registers for 6 of 8, 14
-              // of 16
+    } else {  // the three largest equal cuts of at most a vector: beside a second vector of results there are registers for 6 of 8 rows
       const auto cuts = sizes(extent(t), W_);
       for (size_t i = cuts.size(); i-- > 0 && cuts.size() - i <= 3;) all.push_back({q, t, cuts[i]});
     }

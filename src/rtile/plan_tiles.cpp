@@ -210,14 +210,14 @@ void Planner::unroll(NestPlan& p) const {
   constexpr int64_t kWrittenOut = 900;
   if (p.reduce_order.empty()) return;
   const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
-  int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
+  const int64_t most = std::min<int64_t>(gpu() ? 256 : 96, kWrittenOut / written_out(p));  // multiply-adds in one unrolled body
+  int64_t budget = std::max<int64_t>(1, most / std::max<int64_t>(1, body));
   const int last = p.reduce_order.back();
   if (last == p.vec) return;
   // small windows are unrolled whole, innermost first, so that neighbours share their loads
   const bool window = !contraction_ || p.k_axis < 0;
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
   const int64_t steps = ceil_div(extent(last), unit);
-  budget = std::max<int64_t>(1, std::min(budget, kWrittenOut / (body * written_out(p))));
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
   if (p.form == AtomForm::matrix)
     u = std::min(steps, ceil_div(kProductsBetweenStores, int64_t(p.row_tiles(nest_).size()) * p.tile[size_t(p.vec)].hi));

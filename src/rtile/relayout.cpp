@@ -132,6 +132,12 @@ void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with) {
   });
 }
 
+int copying_nest(const std::vector<Nest>& nests, int tensor) {
+  for (size_t n = 0; n < nests.size(); ++n)
+    if (nests[n].copies && nests[n].inner[0].tensor == tensor) return int(n);
+  return -1;
+}
+
 void copy_before(size_t reader, const ir::Access& a, const FactorCopy& form, ir::TensorProgram& program, std::vector<Nest>& nests) {
   const int to = int(program.tensors.size());
   const size_t dimension = form.dimension;

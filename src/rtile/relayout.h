@@ -38,6 +38,8 @@ std::vector<ir::Size> copied_strides(const std::vector<ir::Size>& shape, DType d
 /// nests[reader], and before it a nest that copies what it reads through `a` into such a tensor.
 /// Pre: a.index is not empty; the type holds the tensor's values.
 void copy_before(size_t reader, const ir::Access& a, const FactorCopy& form, ir::TensorProgram& program, std::vector<Nest>& nests);
+/// The number of the nest that copies into this tensor (Nest::copies); −1: there is none.
+int copying_nest(const std::vector<Nest>& nests, int tensor);
 /// The nest's reads through `a` replaced by those of a tensor `to` through `with`.
 void replace_reads(Nest& nest, const ir::Access& a, const ir::Access& with);
 

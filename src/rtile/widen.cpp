@@ -74,10 +74,7 @@ class Widening {
   }
 
   /// A nest copies it for this access alone.
-  bool copied_for(const ir::Access& a) const {
-    return reads_[size_t(a.tensor)] == 1 &&
-           std::any_of(nests_.begin(), nests_.end(), [&](const Nest& n) { return n.copies && n.inner[0].tensor == a.tensor; });
-  }
+  bool copied_for(const ir::Access& a) const { return reads_[size_t(a.tensor)] == 1 && copying_nest(nests_, a.tensor) >= 0; }
   void copy_as(const ir::Access& a, DType dtype) {
     ir::Tensor& t = extended_->tensors[size_t(a.tensor)];
     t.name = unused_name(*extended_, t.name + "_" + std::string(to_string(dtype)));

@@ -4,6 +4,7 @@
 #pragma once
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -59,7 +60,6 @@ inline V any(const void* p) {
   return v;
 }
 inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
-inline int64_t clamped(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 inline int32_t rounded(float x) {
   const double r = std::nearbyint(double(x));
   return r >= -2147483648. && r < 2147483648. ? int32_t(r) : INT32_MIN;
@@ -89,9 +89,8 @@ inline float getmant_p75(float x) {  // [0.75, 1.5), NaN of what is negative
   return m >= 0.75f ? m : 2 * m;
 }
 inline float scaled(float x, float n) {
-  const double e = std::floor(double(n));
   if (std::isnan(x) || std::isnan(n)) return NAN;
-  return float(std::ldexp(double(x), int(clamped(e < -4000 ? -4000 : e > 4000 ? 4000 : int64_t(e), -1000, 1000))));
+  return float(std::ldexp(double(x), int(std::clamp(std::floor(double(n)), -1000., 1000.))));
 }
 
 inline __m512 set1_ps(float x) {
@@ -243,7 +242,7 @@ inline void scatter64(void* p, __mmask8 m, __m512i index, __m256i v, int scale) 
 }
 template <class V, class T>
 inline auto saturated(__m512i a, int64_t lo, int64_t hi) {
-  return lanes<V>([&](int l) { return T(clamped(i(a)[l], lo, hi)); });
+  return lanes<V>([&](int l) { return T(std::clamp<int64_t>(i(a)[l], lo, hi)); });
 }
 
 }  // namespace avx512_software
