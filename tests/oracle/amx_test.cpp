@@ -1,147 +1,161 @@
-// Kernels on tile registers, run on an emulation of the tile instructions wherever the host has none, against the reference.
-#include <doctest/doctest.h>
-
+// Plans on AMX, by its tile registers or by their emulation, executed and compared with the f64 reference.
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 
-#include "emit/backend.h"
-#include "ir/ir.h"
+#include "hwmodel/profile.h"
 #include "rtile/rprogram.h"
-#include "run/host_compiler.h"
-#include "run/kernel.h"
+#include "support/native_plans.h"
 
 using namespace rgen;
+using namespace rgen::test;
 
 namespace {
 
-constexpr int kRanked = 100;  // plans to choose from
+/// Tile registers, and what surrounds them, are there or stood for.
+bool tiles_here() { return runs_here(without_amx(amx_profile())); }
+emit::CppOptions stood_for() { return {.emulate_amx = !hw::missing_isa(amx_profile()).empty()}; }
 
-struct Checked {
-  bool on_tiles;
-  run::Comparison comparison;
-};
+constexpr char kBiasRelu[] = R"("bias", "relu")";
+void add_product(std::vector<ProgramPtr>& programs, int m, int n, int k, const std::string& dtype, const std::string& out,
+                 const std::string& epilogue = "") {
+  programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(
+      R"({"name": "mm", "op": "matmul", "dtype": ")" + dtype + R"(", "params": {"m": )" + std::to_string(m) + R"(, "n": )" +
+      std::to_string(n) + R"(, "k": )" + std::to_string(k) + R"(, "out": ")" + out + R"("}, "epilogue": [)" + epilogue + "]}")));
+}
+void add_convolution(std::vector<ProgramPtr>& programs, const std::string& dtype, const std::string& params,
+                     const std::string& epilogue = "") {
+  programs.push_back(std::make_shared<const ir::TensorProgram>(
+      ir::parse_program(R"({"name": "c", "op": "conv2d", "dtype": ")" + dtype + R"(", "params": {)" + params +
+                        R"(, "layout": "NHWC"}, "epilogue": [)" + epilogue + "]}")));
+}
 
-Checked run_emulated(const std::string& spec, int threads, int rank) {
-  const ir::TensorProgram program = ir::parse_program(spec, "amx");
-  const hw::Profile profile = hw::load_profile("sapphire_rapids");
-  const auto plans = rtile::construct(program, profile, {threads, kRanked});
-  const emit::Emitted e = emit::emit_cpp(program, plans[std::min(size_t(rank), plans.size() - 1)], profile, {.emulate_amx = true});
-  const auto so = std::filesystem::temp_directory_path() / (e.symbol + ".so");
-  run::compile(run::find_compiler("", "/usr/local/bin:/usr/bin:/bin"), e.source, e.flags, run::Output::shared_library, so);
-  const auto module = run::Module::open(so);
-  std::filesystem::remove(so);
-  const auto inputs = run::make_inputs(program, 1);
-  const auto outputs = run::make_outputs(program);
-  std::vector<const void*> raw;
-  std::vector<void*> args;
-  std::vector<run::Buffer> packed;
-  for (const auto& b : inputs) raw.push_back(b.data()), args.push_back(b.data());
-  for (const auto& b : outputs) args.push_back(b.data());
-  for (const auto& p : e.prepack) {
-    packed.emplace_back(size_t(p.bytes));
-    REQUIRE(reinterpret_cast<run::PrepackFn>(module->symbol(p.symbol))(raw[size_t(p.input)], packed.back().data()) == 0);
-    args[size_t(p.input)] = packed.back().data();
+/// The first plan of one thread of each program whose rows of a are placed so.
+void check_first(const std::vector<ProgramPtr>& programs,
+                 const std::function<bool(const rtile::NestPlan&, const rtile::Operand&)>& placed) {
+  const std::vector<Problem> problems = make_problems(programs);
+  KernelBatch batch;
+  for (const Problem& problem : problems) {
+    const auto plans = rtile::construct(*problem.program, amx_profile(), {1, 100});
+    const auto found = std::find_if(plans.begin(), plans.end(), [&](const rtile::Candidate& c) {
+      const rtile::NestPlan& p = c.program->groups[0].nests[0];
+      return p.form == rtile::AtomForm::matrix && placed(p, p.operands[size_t(p.operand_a)]);
+    });
+    REQUIRE(found != plans.end());
+    batch.add(problem, amx_profile(), *found, "placed", stood_for());
   }
-  const run::Buffer workspace(size_t(e.workspace_bytes) + 64);
-  std::memset(workspace.data(), 0xff, size_t(e.workspace_bytes) + 64);  // NaN, but for what the kernel writes
-  const run::ThreadPool pool(threads);
-  REQUIRE(reinterpret_cast<run::EntryFn>(module->symbol(e.symbol))(args.data(), nullptr, workspace.data(), pool.handle()) == 0);
-  return {e.source.find("tile_dp") != std::string::npos, run::compare(program, ir::evaluate_reference(program, raw), outputs)};
-}
-
-std::string matmul(int m, int n, int k, const std::string& dtype, const std::string& out, const std::string& epilogue = "") {
-  return R"({"name":"mm","op":"matmul","dtype":")" + dtype + R"(","params":{"m":)" + std::to_string(m) + R"(,"n":)" + std::to_string(n) +
-         R"(,"k":)" + std::to_string(k) + R"(,"out":")" + out + R"("},"epilogue":[)" + epilogue + "]}";
-}
-std::string conv(const std::string& dtype, const std::string& params, const std::string& epilogue = "") {
-  return R"({"name":"c","op":"conv2d","dtype":")" + dtype + R"(","params":{)" + params + R"(,"layout":"NHWC"},"epilogue":[)" + epilogue +
-         "]}";
-}
-
-/// The emulation stands for tile registers alone: what surrounds them is AVX-512.
-bool emulated_here() {
-  hw::Profile profile = hw::load_profile("sapphire_rapids");
-  std::erase_if(profile.isa, [](const std::string& f) { return f.starts_with("amx") || f == "avx512fp16"; });
-  const bool here = hw::missing_isa(profile).empty();
-  if (!here) MESSAGE("skipped: this machine has no AVX-512");
-  return here;
+  CHECK(batch.mentioning("tile_dp") == problems.size());
+  check(batch, {"g++", {"-O1"}, {}, 2});
 }
 
 }  // namespace
 
-TEST_CASE("matrix tiles: products of bf16 and of bytes at odd extents") {
-  if (!emulated_here()) return;
-  const std::string bias = R"("bias","relu")";
-  const std::vector<std::pair<std::string, int>> specs{{matmul(32, 48, 64, "bf16", "bf16"), 1},
-                                                       {matmul(37, 67, 127, "bf16", "f32", bias), 2},
-                                                       {matmul(64, 130, 1024, "bf16", "bf16"), 2},
-                                                       {matmul(50, 33, 96, "s8", "s32"), 1},
-                                                       {matmul(83, 127, 331, "s8", "s32"), 3}};
-  int on_tiles = 0;
-  for (const auto& [spec, threads] : specs)
-    for (int rank : {0, 7, 15}) {
-      CAPTURE(spec);
-      CAPTURE(rank);
-      const Checked c = run_emulated(spec, threads, rank);
-      CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
-      on_tiles += c.on_tiles;
-    }
-  CHECK(on_tiles >= 8);  // the model takes them for most of these
+TEST_CASE("matrix tiles: products of bf16 and of bytes at odd extents, convolutions over rows of pixels") {
+  if (!tiles_here()) return;
+  std::vector<ProgramPtr> programs;
+  add_product(programs, 32, 48, 64, "bf16", "bf16");
+  add_product(programs, 37, 67, 127, "bf16", "f32", kBiasRelu);
+  add_product(programs, 64, 130, 1024, "bf16", "bf16");
+  add_product(programs, 50, 33, 96, "s8", "s32");
+  add_product(programs, 83, 127, 331, "s8", "s32");
+  add_convolution(programs, "bf16", R"("n":1,"h":9,"w":13,"ci":32,"co":48,"r":3,"s":3,"stride":1,"pad":1,"out":"bf16")", kBiasRelu);
+  add_convolution(programs, "bf16", R"("n":2,"h":7,"w":7,"ci":40,"co":32,"r":3,"s":3,"stride":2,"pad":[0,1,1,0],"out":"bf16")");
+  add_convolution(programs, "s8", R"("n":1,"h":14,"w":14,"ci":64,"co":32,"r":1,"s":1,"stride":1,"pad":0)");
+  const std::vector<Problem> problems = make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < problems.size(); ++i)
+    for (int rank : {0, 5, 7, 15}) batch.add(problems[i], amx_profile(), 1 + int(i % 3), rank, stood_for());
+  CHECK(batch.mentioning("tile_dp") >= 12);  // the model takes them for most of these
+  check(batch, {"g++", {"-O1"}, {}, 2});
 }
-
-TEST_CASE("matrix tiles: convolution over rows of pixels") {
-  if (!emulated_here()) return;
-  for (const std::string& spec :
-       {conv("bf16", R"("n":1,"h":9,"w":13,"ci":32,"co":48,"r":3,"s":3,"stride":1,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
-        conv("bf16", R"("n":2,"h":7,"w":7,"ci":40,"co":32,"r":3,"s":3,"stride":2,"pad":[0,1,1,0],"groups":1,"out":"bf16")"),
-        conv("s8", R"("n":1,"h":14,"w":14,"ci":64,"co":32,"r":1,"s":1,"stride":1,"pad":0,"groups":1)")})
-    for (int rank : {0, 5}) {
-      CAPTURE(spec);
-      const Checked c = run_emulated(spec, 2, rank);
-      CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
-    }
-}
-
-namespace {
-
-/// The first plan of one thread whose rows of a are placed so, run and checked.
-void check_first(const std::string& spec, const std::function<bool(const rtile::NestPlan&, const rtile::Operand&)>& placed) {
-  CAPTURE(spec);
-  const auto plans = rtile::construct(ir::parse_program(spec, "amx"), hw::load_profile("sapphire_rapids"), {1, kRanked});
-  const auto found = std::find_if(plans.begin(), plans.end(), [&](const rtile::Candidate& c) {
-    const rtile::NestPlan& p = c.program->groups[0].nests[0];
-    return p.form == rtile::AtomForm::matrix && placed(p, p.operands[size_t(p.operand_a)]);
-  });
-  REQUIRE(found != plans.end());
-  const Checked c = run_emulated(spec, 1, int(found - plans.begin()));
-  CHECK(c.on_tiles);
-  CHECK_MESSAGE(c.comparison.ok, c.comparison.worst);
-}
-
-}  // namespace
 
 TEST_CASE("matrix tiles: channels that are no whole steps, in copies whose steps all begin lines") {
-  if (!emulated_here()) return;
-  for (const std::string& spec :
-       {conv("bf16", R"("n":1,"h":9,"w":23,"ci":40,"co":33,"r":3,"s":3,"stride":1,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
-        conv("bf16", R"("n":1,"h":9,"w":23,"ci":80,"co":32,"r":3,"s":3,"stride":[1,2],"pad":[2,1,1,0],"groups":1,"out":"f32")"),
-        conv("s8", R"("n":2,"h":8,"w":17,"ci":100,"co":32,"r":3,"s":3,"stride":1,"pad":1,"groups":1)"),
-        matmul(300, 500, 50, "bf16", "bf16"), matmul(128, 96, 77, "s8", "s32")})
-    check_first(spec, [](const rtile::NestPlan& p, const rtile::Operand& a) {
-      return a.placement == rtile::Placement::box && a.whole_steps && p.k_step == p.atom->k;
-    });
+  if (!tiles_here()) return;
+  std::vector<ProgramPtr> programs;
+  add_convolution(programs, "bf16", R"("n":1,"h":9,"w":23,"ci":40,"co":33,"r":3,"s":3,"stride":1,"pad":1,"out":"bf16")", kBiasRelu);
+  add_convolution(programs, "bf16", R"("n":1,"h":9,"w":23,"ci":80,"co":32,"r":3,"s":3,"stride":[1,2],"pad":[2,1,1,0],"out":"f32")");
+  add_convolution(programs, "s8", R"("n":2,"h":8,"w":17,"ci":100,"co":32,"r":3,"s":3,"stride":1,"pad":1)");
+  add_product(programs, 300, 500, 50, "bf16", "bf16");
+  add_product(programs, 128, 96, 77, "s8", "s32");
+  check_first(programs, [](const rtile::NestPlan& p, const rtile::Operand& a) {
+    return a.placement == rtile::Placement::box && a.whole_steps && p.k_step == p.atom->k;
+  });
 }
 
 TEST_CASE("matrix tiles: rows read where they lie, some of them outside the tensor") {
-  if (!emulated_here()) return;
-  for (const std::string& spec :
-       {conv("bf16", R"("n":1,"h":9,"w":83,"ci":32,"co":33,"r":3,"s":3,"stride":2,"pad":1,"groups":1,"out":"bf16")", R"("bias","relu")"),
-        conv("bf16", R"("n":2,"h":11,"w":37,"ci":64,"co":20,"r":3,"s":5,"stride":1,"pad":[2,3,1,4],"groups":1,"out":"f32")"),
-        conv("bf16", R"("n":1,"h":40,"w":35,"ci":96,"co":48,"r":7,"s":1,"stride":1,"pad":[3,0,3,0],"groups":1,"out":"bf16")"),
-        conv("bf16", R"("n":1,"h":14,"w":14,"ci":20,"co":32,"r":1,"s":1,"stride":[1,3],"pad":[0,1,1,2],"groups":1,"out":"bf16")"),
-        conv("s8", R"("n":1,"h":13,"w":29,"ci":64,"co":32,"r":3,"s":3,"stride":1,"pad":1,"groups":1)")})
-    check_first(spec,
-                [](const rtile::NestPlan& p, const rtile::Operand& a) { return a.placement == rtile::Placement::direct && p.guarded; });
+  if (!tiles_here()) return;
+  std::vector<ProgramPtr> programs;
+  add_convolution(programs, "bf16", R"("n":1,"h":9,"w":83,"ci":32,"co":33,"r":3,"s":3,"stride":2,"pad":1,"out":"bf16")", kBiasRelu);
+  add_convolution(programs, "bf16", R"("n":2,"h":11,"w":37,"ci":64,"co":20,"r":3,"s":5,"stride":1,"pad":[2,3,1,4],"out":"f32")");
+  add_convolution(programs, "bf16", R"("n":1,"h":40,"w":35,"ci":96,"co":48,"r":7,"s":1,"stride":1,"pad":[3,0,3,0],"out":"bf16")");
+  add_convolution(programs, "bf16", R"("n":1,"h":14,"w":14,"ci":20,"co":32,"r":1,"s":1,"stride":[1,3],"pad":[0,1,1,2],"out":"bf16")");
+  add_convolution(programs, "s8", R"("n":1,"h":13,"w":29,"ci":64,"co":32,"r":3,"s":3,"stride":1,"pad":1)");
+  check_first(programs,
+              [](const rtile::NestPlan& p, const rtile::Operand& a) { return a.placement == rtile::Placement::direct && p.guarded; });
+}
+
+TEST_CASE("AMX in software: products and convolutions of small types") {
+  if (!tiles_here()) return;
+  KernelBatch batch;
+  for (const Problem& p : small_problems(RGEN_SOURCE_DIR)) {
+    const ir::Tensor& first = (*p.program)[p.program->inputs[0]];
+    if (first.dtype == DType::bf16 || first.dtype == DType::s8 || first.dtype == DType::u8)
+      batch.add(p, amx_profile(), 1, 0, {.emulate_amx = true});
+  }
+  CHECK(batch.mentioning("tile_dpbf16(") > 0);
+  CHECK(batch.mentioning("tile_dpbssd(") > 0);
+  check(batch, {"g++", {"-O1"}, {}, 2});
+}
+
+TEST_CASE("tile registers of ragged tiles: a row less, a column less, a last step that is shorter") {
+  const hw::Profile profile = amx_profile();
+  if (!tiles_here()) return;
+  std::vector<ProgramPtr> programs;
+  for (const char* shape :
+       {"\"m\": 33, \"n\": 40, \"k\": 104", "\"m\": 63, \"n\": 70, \"k\": 51", "\"m\": 127, \"n\": 21, \"k\": 130",
+        "\"m\": 17, \"n\": 97, \"k\": 20", "\"m\": 95, \"n\": 48, \"k\": 700", "\"batch\": 3, \"m\": 29, \"n\": 35, \"k\": 77"}) {
+    add_preset(programs, "matmul", "bf16", shape + std::string(R"--(, "out": "f32")--"));
+    add_preset(programs, "matmul", "s8", shape + std::string(R"--(, "out": "s32")--"));
+  }
+  for (const char* image : {R"--("h": 11, "w": 23, "ci": 40, "r": 1, "s": 1, "stride": 1, "pad": 0)--",
+                            R"--("h": 19, "w": 9, "ci": 24, "r": 3, "s": 3, "stride": 1, "pad": 1)--",
+                            R"--("h": 21, "w": 22, "ci": 70, "r": 1, "s": 3, "stride": 2, "pad": 0)--"})
+    add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 2, "co": 37, "out": "bf16", )--") + image);
+  const std::vector<Problem> products = make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < products.size(); ++i) add_plans(batch, products[i], profile, 1 + int(i % 3), "tdp", "on tiles", 12, stood_for());
+  CHECK(batch.size() >= 4 * products.size());
+  check(batch, {"g++", {"-O1"}, {}, 4});
+}
+
+TEST_CASE("tiles one after the other: results beside products, a factor past the first cache, sums that wait as tiles") {
+  hw::Profile profile = amx_profile();
+  profile.levels[0].capacity_bytes = 12 << 10, profile.levels[1].capacity_bytes = 96 << 10;
+  if (!tiles_here()) return;
+  std::vector<ProgramPtr> programs;
+  for (const char* shape : {"\"m\": 70, \"n\": 150, \"k\": 130", "\"m\": 190, \"n\": 70, \"k\": 704", "\"m\": 16, \"n\": 300, \"k\": 24",
+                            "\"m\": 100, \"n\": 33, \"k\": 320"}) {
+    add_preset(programs, "matmul", "bf16", shape + std::string(R"--(, "out": "bf16")--"));
+    add_preset(programs, "matmul", "s8", shape + std::string(R"--(, "out": "s32")--"));
+  }
+  for (const char* image : {R"--("h": 19, "w": 40, "ci": 24, "co": 70, "r": 3, "s": 3, "stride": 1, "pad": 1)--",
+                            R"--("h": 50, "w": 21, "ci": 64, "co": 40, "r": 1, "s": 1, "stride": 1, "pad": 0)--",
+                            R"--("h": 9, "w": 90, "ci": 160, "co": 33, "r": 1, "s": 3, "stride": 2, "pad": 0)--"})
+    add_preset(programs, "conv2d", "bf16", std::string(R"--("n": 1, "out": "bf16", )--") + image);
+  // taps left out in a loop inside of another one
+  programs.push_back(std::make_shared<const ir::TensorProgram>(ir::parse_program(R"--({"name": "taps",
+    "inputs": {"X": {"shape": [19, 5, 67], "dtype": "bf16"}, "W": {"shape": [48, 67, 4, 4], "dtype": "bf16", "constant": true}},
+    "compute": ["C[o:48, q:3, p:6] = sum(r:4, s:4, c:67 | X[3*p + r, 2*q + s - 3, c ? 0] * W[o, c, r, s])"], "outputs": ["C"]})--")));
+  const std::vector<Problem> products = make_problems(programs);
+  KernelBatch batch;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const int threads = 1 + int(i % 3);
+    add_plans(batch, products[i], profile, threads, "tdp", "on tiles", 8, stood_for());
+    add_plans(batch, products[i], amx_profile(), 1, "tdp", "on tiles", 2, stood_for());
+    add_plans(batch, products[i], profile, threads, "past the first cache", "past", 4, stood_for());
+    for (const char* chunks : {" k:", " c:"}) add_plans(batch, products[i], profile, threads, chunks, "in chunks", 4, stood_for());
+  }
+  CHECK(batch.mentioning("_run(") >= 4 * products.size());
+  CHECK(batch.mentioning("tile_stream_load(") >= products.size());
+  CHECK(batch.mentioning("const sums = t->acc_partial") + batch.mentioning("const sums = t->out_partial") >= 3);
+  check(batch, {"g++", {"-O1"}, {}, 4});
 }

@@ -409,7 +409,7 @@ static bool in_software(std::vector<std::string>& flags) {
 
 std::vector<std::string> KernelBatch::build(const Toolchain& toolchain, const std::string& path) const {
   std::vector<std::string> command = kernel_flags();
-  const bool software = in_software(command);
+  const bool software = in_software(command), emulated = software || mentioning("struct tile_file") > 0;
   command.insert(command.begin(), toolchain.compiler);
   command.insert(command.end(), toolchain.flags.begin(), toolchain.flags.end());
   const auto compile = [&](std::string source, const std::string& name) -> std::string {
@@ -418,6 +418,7 @@ std::vector<std::string> KernelBatch::build(const Toolchain& toolchain, const st
     options.timeout = std::chrono::minutes(5);
     auto argv = command;
     if (software && name != "driver") argv.insert(argv.end(), {"-include", RGEN_TEST_SUPPORT_DIR "/avx512_software.h"});
+    if (emulated) argv.push_back("-Dalways_inline=noinline");  // an instruction is dozens of lines: inlined, a kernel takes GCC seconds
     argv.insert(argv.end(), {"-c", "-o", path + "/" + name + ".o", path + "/" + name + ".cpp"});
     const ProcessResult r = run_process(argv, options);
     return r.status == 0 ? "" : "compiling " + name + ": " + r.err.substr(0, 3000);
