@@ -30,10 +30,14 @@ Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
     const auto [lo, hi] = range(i);
     if (hi < 0 || lo >= t.extent) {
       o.always.insert(p.number);
-    } else if (!holds(i)) {  // all are out where the last of them is
+      continue;
+    }
+    // of the first tile or of the last one, a point of a window that is no wider than its padding of both
+    if (!holds(i)) {  // all are out where the last of them is
       if (o.front.empty() || i.constant > o.last_front.constant) o.last_front = i;
       o.front.insert(p.number);
-    } else if (!holds(Int(t.extent - 1) - i)) {
+    }
+    if (!holds(Int(t.extent - 1) - i)) {
       if (o.back.empty() || i.constant < o.first_back.constant) o.first_back = i;
       o.back.insert(p.number);
     }

@@ -1,4 +1,5 @@
 // Expressions of a tile as vector operations, each computed once where its operands are first known.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -152,7 +153,11 @@ Int Tile::quotient(const std::string& name, const Int& x, int64_t divisor) {
   append(key, x);
   if (const Value* value = known(key.str())) return std::get<Int>(value->arg);
   const Int q = b_.quotient(scope().body, name, x, divisor);
-  for (const auto& [v, k] : q.terms) let_depth_.try_emplace(v, scopes_.size() - 1);
+  const auto given = [&](int variable) {
+    return std::any_of(x.terms.begin(), x.terms.end(), [&](const auto& t) { return t.first == variable; });
+  };
+  for (const auto& [v, k] : q.terms)
+    if (!given(v)) let_depth_.emplace(v, scopes_.size() - 1);
   scope().values.emplace(key.str(), Value{q, true});
   return q;
 }

@@ -155,6 +155,33 @@ TEST_CASE("rows inside of their images, ends of vectors outside; and images whos
   }
 }
 
+TEST_CASE("windows of more steps than are unrolled, over rows that leave their images") {
+  std::vector<ProgramPtr> programs;
+  for (const int co : {6, 7, 15})
+    add_preset(
+        programs, "conv2d", "f32",
+        R"--("n": 1, "h": 14, "w": 14, "ci": 1, "r": 3, "s": 8, "stride": 1, "pad": 3, "layout": "NCHW", "co": )--" + std::to_string(co));
+  const std::vector<Problem> images = make_problems(programs);
+  for (const char* name : {"haswell_avx2", "zen4"}) {
+    const hw::Profile profile = profile_here(name);
+    if (!runs_here(profile)) continue;
+    KernelBatch batch;
+    for (const Problem& p : images) {
+      int taken = 0;
+      for (const rtile::Candidate& c : rtile::construct(*p.program, profile, {1, 2000, 16})) {
+        const rtile::NestPlan& plan = c.program->groups.back().nests.back();
+        const bool partly = std::any_of(plan.reduce_order.begin(), plan.reduce_order.end(), [&](int a) {
+          const rtile::Blocking& t = plan.tile[size_t(a)];
+          return t.extent == 8 && t.hi > 1 && t.extent % t.hi != 0;
+        });
+        if (partly && plan.guarded && ++taken <= 12) batch.add(p, profile, c, "partly");
+      }
+    }
+    CHECK(batch.size() >= 12);
+    check(batch, {"g++", {"-O1"}, {}, 2});
+  }
+}
+
 TEST_CASE("reductions in parts, where threads outnumber results") {
   const hw::Profile profile = profile_here("haswell_avx2");
   if (!runs_here(profile)) return;

@@ -131,8 +131,9 @@ Window window(SpecWriter& w, int64_t most_taps, bool may_pad) {
   const Axis tap = w.axis("r", w.draws.one_in(8) ? w.small(7) : w.small(most_taps)), out = w.axis("p");
   const int64_t stride = 1 + w.draws.weighted({6, 3, 1}), dilation = 1 + w.draws.weighted({6, 2, 1});
   const int64_t reach = dilation * (tap.extent - 1) + 1;
+  const int most = int(reach) * (w.draws.one_in(6) ? 2 : 1);  // of the border: a window may lie outside altogether
   int64_t before = 0, after = 0;
-  if (may_pad && w.draws.below(2)) before = w.draws.below(int(reach)), after = w.draws.one_in(4) ? w.draws.below(int(reach)) : before;
+  if (may_pad && w.draws.below(2)) before = w.draws.below(most), after = w.draws.one_in(4) ? w.draws.below(most) : before;
   const int64_t needed = stride * (out.extent - 1) + reach;
   // a window that starts or ends beyond the border, and elements at the end that no window reaches
   const int64_t extent = std::max<int64_t>(1, needed - before - after + (w.draws.one_in(4) ? w.draws.below(int(stride) + 1) : 0));
