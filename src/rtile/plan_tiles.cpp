@@ -193,47 +193,78 @@ int64_t Planner::followed_steps(const NestPlan& p, int a, int64_t unit) const {
   return std::max<int64_t>(1, steps);
 }
 
-int64_t Planner::written_out(const NestPlan& p) const {
+int64_t Planner::bodies(const NestPlan& p) const {
   int64_t copies = 1;
-  if (p.taps && !gpu())
+  for (int a : outputs_) copies *= int64_t(p.runs(a).size());
+  size_t guards = 0;
+  for (size_t i = 0; i < p.operands.size() && p.guarded; ++i)
+    if (p.operands[i].placement == Placement::direct) guards += facts_.operands[i].guards.size();
+  if (p.taps)
     for (const PaddedTaps& t : *p.taps) {
+      const Blocking &steps = p.tile[size_t(t.reduced)], &places = p.tile[size_t(t.output)];
       const NestPlan::LeftOut left_out = p.left_out(t);
-      if (left_out == NestPlan::LeftOut::steps) copies *= extent(t.reduced);
-      if (left_out == NestPlan::LeftOut::points) copies *= 2 * extent(t.reduced);  // those at the ends, too
+      if (left_out == NestPlan::LeftOut::points && steps.hi == 1) copies *= 2 * steps.extent;  // those at the ends, too
+      const bool gone = left_out == NestPlan::LeftOut::tiles ? places.size() == 1 : left_out != NestPlan::LeftOut::nowhere;
+      guards -= guards > 0 && gone;
     }
-  return copies;
+  return guards > 0 ? 2 * copies : copies;
+}
+
+double Planner::written_out(const NestPlan& p) const {
+  if (gpu()) return 0;
+  const double at_once = double(points(p)) * double(std::max<size_t>(1, nest_.inner.size()));
+  double instructions = at_once;
+  for (size_t i = 0; i < facts_.reads; ++i) {
+    const auto& o = facts_.operands[i];
+    double elements = 1;
+    for (int a : outputs_)
+      if (o.coef[size_t(a)] != 0) elements *= double(p.tile[size_t(a)].hi);
+    if (elements < at_once) instructions += elements;  // what one result alone needs is its instruction's operand in memory
+  }
+  for (int a : p.reduce_order) instructions *= double(p.tile[size_t(a)].hi);
+  return instructions * double(bodies(p));
 }
 
 void Planner::unroll(NestPlan& p) const {
-  // multiply-adds of all bodies that are written out for taps: twice as many instructions, of which a cache of micro-operations has 4096 (3
-  // × 3 of groups of 24 channels, 3 × 4 places a tile: 1.7 times as many 670 µs, four times 924; Zen 3)
-  constexpr int64_t kWrittenOut = 900;
+  // A cache of micro-operations has 4096: bodies that are left and entered again are decoded anew where they do not fit together (Zen 3: 3
+  // × 3 of groups of 24 channels, 3 × 4 places a tile, 670 µs of 1.7 times as many, four times 924; four bodies of 480 instructions, two of
+  // them for the borders of rows of 8 tiles, 1.25 times as long as two).
+  constexpr double kDecoded = 1900;
   if (p.reduce_order.empty()) return;
-  const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
-  const int64_t most = std::min<int64_t>(gpu() ? 256 : 96, kWrittenOut / written_out(p));  // multiply-adds in one unrolled body
-  int64_t budget = std::max<int64_t>(1, most / std::max<int64_t>(1, body));
   const int last = p.reduce_order.back();
   if (last == p.vec) return;
+  const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
+  const int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
   // small windows are unrolled whole, innermost first, so that neighbours share their loads
   const bool window = !contraction_ || p.k_axis < 0;
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
   const int64_t steps = ceil_div(extent(last), unit);
+  const auto by = [&](int axis, int64_t of, int64_t n) {
+    p.tile[size_t(axis)] = Blocking(extent(axis), of, n * of);
+    p.tile[size_t(axis)].hi = n;
+    return written_out(p) <= kDecoded;
+  };
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
-  if (p.form == AtomForm::matrix)
+  if (p.form == AtomForm::matrix) {
     u = std::min(steps, ceil_div(kProductsBetweenStores, int64_t(p.row_tiles(nest_).size()) * p.tile[size_t(p.vec)].hi));
-  else
-    while (u > 1 && steps > 8 && steps % u != 0) --u;
-  if (window && steps <= 7 && steps * body <= 256) u = steps;
+  } else {
+    while (u > 1 && ((steps > 8 && steps % u != 0) || !by(last, unit, u))) --u;
+  }
+  if (window && steps <= 7 && steps * body <= 256 && by(last, unit, steps)) u = steps;
   if (separated(p, last)) u = steps;
-  p.tile[size_t(last)] = Blocking(extent(last), unit, u * unit);
-  p.tile[size_t(last)].hi = u;
+  by(last, unit, u);
   if (u < steps || (p.form == AtomForm::matrix && steps > 1)) return;
-  budget = std::max<int64_t>(1, (gpu() ? 320 : 640) / std::max<int64_t>(1, body * u));
+  int64_t left = std::max<int64_t>(1, (gpu() ? 320 : 640) / std::max<int64_t>(1, body * u));
   for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
     const int a = p.reduce_order[i];
-    if ((extent(a) > 7 || extent(a) > budget) && !separated(p, a)) return;
-    p.tile[size_t(a)] = Blocking(extent(a), 1, extent(a));
-    budget /= extent(a);
+    const bool whole = separated(p, a);
+    if ((extent(a) > 7 || extent(a) > left) && !whole) return;
+    const Blocking rolled = p.tile[size_t(a)];
+    if (!by(a, 1, extent(a)) && !whole) {
+      p.tile[size_t(a)] = rolled;
+      return;
+    }
+    left /= extent(a);
   }
 }
 

@@ -139,7 +139,8 @@ class Planner {
   /// caches and threads may make more of them. Pre: fastest first.
   void prefer_reuse();
   void unroll(NestPlan& p) const;
-  int64_t written_out(const NestPlan& p) const;  ///< bodies that are written out one by one for taps that are left out
+  int64_t bodies(const NestPlan& p) const;  ///< of the register tile: one a size, those for borders, and one for each tap that is left out
+  double written_out(const NestPlan& p) const;  ///< instructions of all of them
   int64_t followed_steps(const NestPlan& p, int axis, int64_t unit) const;
   /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
   int finish_axis(const NestPlan& p) const;
