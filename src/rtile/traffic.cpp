@@ -251,7 +251,7 @@ class Traffic : Walks {
       if (memory && !o.is_store) bytes *= turns_;
       const bool ahead = comes_ahead(i, inner + 1);
       if (memory || !ahead) come += bytes, concentrated += bytes * m.uses;
-      if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i));
+      if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i) + rows_beside_fetched(i));
       if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
         t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);

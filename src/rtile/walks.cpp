@@ -248,6 +248,21 @@ double Walks::rows_in_sets(size_t i) const {
   return waits;
 }
 
+double Walks::rows_beside_fetched(size_t i) const {
+  constexpr double kWait = 0.12;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (!factor_in_place(i) || !l1.prefetched || l1.ways <= 0 || facts_.operands[i].coef[size_t(plan_.vec)] != 0) return 0;
+  const bool fetched =
+      std::any_of(plan_.operands.begin(), plan_.operands.end(), [](const Operand& o) { return o.packed() && o.ahead > 0; });
+  if (!fetched) return 0;
+  std::vector<int64_t> lines = body_lines(i, false);
+  const double rows = double(lines.size());
+  const int64_t way = l1.capacity_bytes / l1.ways;
+  for (int64_t& l : lines) l = l % way / l1.line_bytes;
+  distinct(lines);
+  return rows / double(lines.size()) + 2 < l1.ways ? 0 : kWait;
+}
+
 double Walks::lines_alone(size_t i, bool tile_fits) const {
   constexpr double kOfLatency = 0.63, kWindow = 140, kInstructions = 1.65;  // instructions under way; for each product
   const auto& o = facts_.operands[i];

@@ -79,6 +79,11 @@ class Walks : public CountedPlan {
   /// floats, 12 multiply-adds of 8 lanes each, rows 4096, 2048, 1024 and 4160 bytes apart: 3.7, 2.5, 2.1 and 2.1 ns a row; 16, 32 and 128
   /// of 4096 bytes 2.6, 2.8 and 3.7; one row an iteration, which prefetchers follow, 2.55 (Zen 3; a latency of 3.6 ns).
   double rows_in_sets(size_t operand) const;
+  /// ... of a broadcast factor's rows that share a set of the first cache, all but two of its ways, while lines of the other factor that
+  /// were asked for ahead wait in it. 2048³ by tiles of 6 × 16, rows of 8 KiB: 210, 209, 235 and 196 ms (tiles along n, by 30 rows, along
+  /// m, in two chunks); of copies whose rows lie apart 190, 192, 202 and 182; the same tile from the second cache alone, 6 % with requests
+  /// and nothing without (Zen 3).
+  double rows_beside_fetched(size_t operand) const;
   /// ... that the last cache brings of rows a tile away from those of the tile before, in that cache's latencies: of two lines for each
   /// 108 multiply-adds, most of the latency is over before a core's registers are all taken by what waits for them (36 planes of 86 × 68,
   /// 3 × 3, tiles of 16 columns along the rows 2.17 ms, down the columns 2.50, either from the second cache 2.16; Zen 3).

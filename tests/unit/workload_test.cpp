@@ -280,6 +280,23 @@ TEST_CASE("rows that share sets are not asked for where that brings them into th
   CHECK(ahead(1024));
 }
 
+TEST_CASE("rows that share a set of the first cache with what was asked for ahead are copied apart") {
+  hw::Profile profile = hw::load_profile("zen3");
+  const auto copied = [&](int64_t k) {
+    const ir::TensorProgram program = ir::parse_program(
+        R"({"name": "p", "op": "matmul", "dtype": "f32", "params": {"m": 192, "n": 2048, "k": )" + std::to_string(k) + "}}");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::NestPlan& plan = c.program->groups.back().nests.back();
+    REQUIRE(plan.tile[0].hi == 6);
+    REQUIRE(plan.operands[1].ahead > 0);
+    return plan.operands[0].placement == rtile::Placement::box;
+  };
+  CHECK(copied(2048));
+  CHECK_FALSE(copied(2064));
+  profile.levels[0].prefetched = false;
+  CHECK_FALSE(copied(2048));
+}
+
 TEST_CASE("products wait for what the last cache brings down the columns of an image, not along its rows") {
   const hw::Profile profile = hw::load_profile("zen3");
   const ir::TensorProgram program = ir::parse_program(
