@@ -291,8 +291,10 @@ int main(int argc, char** argv) try {
   app.add_option("--within", o.within, "... and the rest of those predicted within so many times the chosen plan's time (default: all)");
   app.add_option("--breadth", o.breadth, "How much wider than construction the space is")->capture_default_str();
   app.add_option("--rounds", o.rounds, "Times each plan is measured, in turn; the fastest three times as often again")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--finalists", o.finalists, "So many of the fastest, and the chosen one, have three times as many rounds more")
+      ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "Length of one measurement")->capture_default_str();
   app.add_option("--seed", o.seed, "Seed of the sample and the inputs")->capture_default_str();
