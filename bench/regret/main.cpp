@@ -191,7 +191,7 @@ std::vector<Sample> measure(const std::shared_ptr<const ir::TensorProgram>& prog
     best = std::min(best, us[i]);
   }
   for (size_t i = 1; i < us.size(); ++i)  // the others were not the fastest
-    if (std::find(order.begin(), order.end(), i) == order.end()) us[i] = std::max(best, us[i] * us[0] / before);
+    if (times[i].empty()) us[i] = std::max(best, us[i] * us[0] / before);
 
   std::vector<Sample> samples;
   for (size_t i = 0; i < drawn.size(); ++i)

@@ -116,7 +116,10 @@ class Tile {
   // ---- emission ----
   Scope& scope() { return scopes_.back(); }
   Body ordered(Body body) const { return physical() == 32 ? loads_first(b_.program, std::move(body)) : std::move(body); }
-  void put(Stmt s) { scope().body.push_back(std::move(s)); }
+  void put(Stmt s) {
+    if (const LetInt* let = std::get_if<LetInt>(&s.node)) let_depth_.emplace(let->var, scopes_.size() - 1);
+    scope().body.push_back(std::move(s));
+  }
   void effect(std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), -1, false, std::move(args)}}); }
   int define_reg(size_t depth, const std::string& name, bool integer, std::string primitive, std::vector<Arg> args);
   void assign(int r, std::string primitive, std::vector<Arg> args) { put({Op{std::move(primitive), r, true, std::move(args)}}); }

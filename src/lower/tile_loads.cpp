@@ -278,9 +278,7 @@ Value Tile::load_guarded(int operand, const std::vector<int>& guards) {
     const Int hi = lanes() == W_ ? lane_range->second : chosen(LetInt::Op::min, lane_range->second, Int(lanes()));
     if (v_.sides && c_.plan.masks_are_vectors() && masked_where_read(c_, operand)) {
       const Value whole = pure((integer ? "vi_load_" : "vf_load_") + lower_case(tensor.dtype), integer, {where}, tensor.name);
-      const Value v = pure(integer ? "vi_within" : "vf_within", integer, {whole.arg, lane_range->first, hi, *a.out_of_bounds}, "x");
-      scope().values.emplace(key.str(), v);
-      return v;
+      return pure(integer ? "vi_within" : "vf_within", integer, {whole.arg, lane_range->first, hi, *a.out_of_bounds}, "x");
     }
     load = {(integer ? "vi_" : "vf_") + std::string(stride == 1 ? "load_" : "gather_") + lower_case(tensor.dtype) + "_range",
             -1,
@@ -300,9 +298,15 @@ Int Tile::chosen(LetInt::Op op, const Int& x, const Int& y) {
   const bool least = op == LetInt::Op::min;
   if (least ? xh <= yl : xl >= yh) return x;
   if (least ? yh <= xl : yl >= xh) return y;
+  std::ostringstream key;
+  key << (least ? "min|" : "max|");
+  append(key, x);
+  key << '|';
+  append(key, y);
+  if (const Value* value = known(key.str())) return std::get<Int>(value->arg);
   const int v = b_.variable("l", least ? std::min(xl, yl) : std::max(xl, yl), least ? std::min(xh, yh) : std::max(xh, yh));
   put({LetInt{op, v, x, y}});
-  let_depth_.emplace(v, scopes_.size() - 1);
+  scope().values.emplace(key.str(), Value{Int::var(v), true});
   return Int::var(v);
 }
 

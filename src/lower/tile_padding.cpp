@@ -17,8 +17,8 @@ std::vector<Int> Tile::reads_inside(const rtile::PaddedTaps& t, const Int& tap) 
 std::pair<Int, Int> Tile::inside(const rtile::PaddedTaps& t, const Int& begin, const Int& end) {
   // ⌈(−offset − stride·last place) / dilation⌉ … ⌊(extent − 1 − offset − stride·first place) / dilation⌋
   const auto [first, last] = places(t);
-  const Int lo = b_.quotient(scope().body, "l", Int(t.dilation - 1 - t.offset) - last * t.stride, t.dilation);
-  const Int hi = b_.quotient(scope().body, "l", Int(t.extent - 1 - t.offset) - first * t.stride, t.dilation) + Int(1);
+  const Int lo = quotient("l", Int(t.dilation - 1 - t.offset) - last * t.stride, t.dilation);
+  const Int hi = quotient("l", Int(t.extent - 1 - t.offset) - first * t.stride, t.dilation) + Int(1);
   return {chosen(LetInt::Op::max, begin, lo), chosen(LetInt::Op::min, end, hi)};
 }
 
@@ -32,8 +32,9 @@ Tile::Outside Tile::outside(const rtile::PaddedTaps& t) {
       o.always.insert(p.number);
       continue;
     }
-    // of the first tile or of the last one, a point of a window that is no wider than its padding of both
-    if (!holds(i)) {  // all are out where the last of them is
+    // Outside at some place of the tile: at the first (the last) ones in front (behind), where the border is as wide as the window at
+    // both. All of a side are out where the innermost of them is.
+    if (!holds(i)) {
       if (o.front.empty() || i.constant > o.last_front.constant) o.last_front = i;
       o.front.insert(p.number);
     }

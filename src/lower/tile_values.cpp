@@ -152,12 +152,9 @@ Int Tile::quotient(const std::string& name, const Int& x, int64_t divisor) {
   key << "quotient|" << divisor << '|';
   append(key, x);
   if (const Value* value = known(key.str())) return std::get<Int>(value->arg);
-  const Int q = b_.quotient(scope().body, name, x, divisor);
-  const auto given = [&](int variable) {
-    return std::any_of(x.terms.begin(), x.terms.end(), [&](const auto& t) { return t.first == variable; });
-  };
-  for (const auto& [v, k] : q.terms)
-    if (!given(v)) let_depth_.emplace(v, scopes_.size() - 1);
+  Body lets;
+  const Int q = b_.quotient(lets, name, x, divisor);
+  for (Stmt& s : lets) put(std::move(s));
   scope().values.emplace(key.str(), Value{q, true});
   return q;
 }

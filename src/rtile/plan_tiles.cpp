@@ -210,9 +210,10 @@ int64_t Planner::bodies(const NestPlan& p) const {
   return guards > 0 ? 2 * copies : copies;
 }
 
+int64_t Planner::in_step(const NestPlan& p) const { return points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size())); }
+
 double Planner::written_out(const NestPlan& p) const {
-  if (gpu()) return 0;
-  const double at_once = double(points(p)) * double(std::max<size_t>(1, nest_.inner.size()));
+  const double at_once = double(in_step(p));
   double instructions = at_once;
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
@@ -233,8 +234,8 @@ void Planner::unroll(NestPlan& p) const {
   if (p.reduce_order.empty()) return;
   const int last = p.reduce_order.back();
   if (last == p.vec) return;
-  const int64_t body = points(p) * std::max<int64_t>(1, int64_t(nest_.inner.size()));
-  const int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / std::max<int64_t>(1, body));  // multiply-adds in one unrolled body
+  const int64_t body = in_step(p);
+  const int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / body);  // multiply-adds in one unrolled body
   // small windows are unrolled whole, innermost first, so that neighbours share their loads
   const bool window = !contraction_ || p.k_axis < 0;
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
@@ -242,7 +243,7 @@ void Planner::unroll(NestPlan& p) const {
   const auto by = [&](int axis, int64_t of, int64_t n) {
     p.tile[size_t(axis)] = Blocking(extent(axis), of, n * of);
     p.tile[size_t(axis)].hi = n;
-    return written_out(p) <= kDecoded;
+    return gpu() || written_out(p) <= kDecoded;
   };
   int64_t u = std::min<int64_t>(steps, std::max<int64_t>(1, std::min<int64_t>({budget, 8, followed_steps(p, last, unit)})));
   if (p.form == AtomForm::matrix) {
@@ -254,7 +255,7 @@ void Planner::unroll(NestPlan& p) const {
   if (separated(p, last)) u = steps;
   by(last, unit, u);
   if (u < steps || (p.form == AtomForm::matrix && steps > 1)) return;
-  int64_t left = std::max<int64_t>(1, (gpu() ? 320 : 640) / std::max<int64_t>(1, body * u));
+  int64_t left = std::max<int64_t>(1, (gpu() ? 320 : 640) / (body * u));
   for (size_t i = p.reduce_order.size() - 1; i-- > 0;) {
     const int a = p.reduce_order[i];
     const bool whole = separated(p, a);

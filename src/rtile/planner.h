@@ -131,6 +131,7 @@ class Planner {
   /// Tile registers: accumulators, one for every row tile of a, and any for b.
   bool fits_tiles(const NestPlan& p) const;
   int64_t points(const NestPlan& p) const;
+  int64_t in_step(const NestPlan& p) const;  ///< results of one step of the reduction: points, of each statement
   /// Points of the register tile that one load of the operand serves.
   int64_t reuse(const NestPlan& p, size_t operand) const;
   /// The share of their time for which the parts of a split have blocks.
