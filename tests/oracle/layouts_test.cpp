@@ -1,6 +1,5 @@
 // Plans that read a factor in a layout of their own, packed, copied, joined or widened, executed and compared with the f64 reference.
 #include <algorithm>
-
 #include <utility>
 
 #include "rtile/rprogram.h"
@@ -12,12 +11,13 @@ using namespace rgen::test;
 TEST_CASE("plans that copy an operand into another layout first") {
   const hw::Profile profile = profile_here("haswell_avx2");
   if (!runs_here(profile)) return;
+  const std::vector<Problem>& problems = small_problems(RGEN_SOURCE_DIR);
   KernelBatch batch;
-  for (size_t i = 0; i < small_problems(RGEN_SOURCE_DIR).size(); ++i)
-    for (const rtile::Candidate& c : rtile::construct(*small_problems(RGEN_SOURCE_DIR)[i].program, profile, {1 + int(i % 3), 60})) {
+  for (size_t i = 0; i < problems.size(); ++i)
+    for (const rtile::Candidate& c : rtile::construct(*problems[i].program, profile, {1 + int(i % 3), 60})) {
       const auto copies = [](const rtile::GroupPlan& g) { return g.group.nests.front().copies; };
       if (std::none_of(c.program->groups.begin(), c.program->groups.end(), copies)) continue;
-      batch.add(small_problems(RGEN_SOURCE_DIR)[i], profile, c, "copying");
+      batch.add(problems[i], profile, c, "copying");
       break;
     }
   CHECK(batch.size() >= 5);
@@ -35,11 +35,11 @@ TEST_CASE("planes of channels: the channels innermost in a copy, narrow, wide or
   const std::vector<Problem> layers = make_problems(programs);
   for (const hw::Profile& profile : {profile_here("haswell_avx2"), amx_profile()}) {
     const bool amx = profile.has("amx-tile");
-    if (!runs_here(amx ? without_amx(profile) : profile)) continue;
+    if (!runs_here(profile)) continue;
     KernelBatch batch;
     for (size_t i = 0; i < layers.size(); ++i)
       for (const char* copied : {"copy of X ", "copy of X_t", "copy of A"})
-        add_plans(batch, layers[i], profile, 1 + int(i % 3), copied, "innermost", 3, {.emulate_amx = amx});
+        add_plans(batch, layers[i], profile, 1 + int(i % 3), copied, "innermost", 3, stood_for(profile));
     CHECK(batch.size() >= 2 * layers.size());
     if (amx) CHECK(batch.mentioning("tile_dpbf16(") + batch.mentioning("tile_dpbssd(") > 0);
     check(batch, {"g++", {"-O1"}, {}, 2});
@@ -50,7 +50,7 @@ TEST_CASE("few channels and the places of their row as one axis of the reduction
   for (const char* name : {"zen4", "sapphire_rapids"}) {
     const hw::Profile profile = std::string(name) == "zen4" ? profile_here(name) : amx_profile();
     const bool amx = profile.has("amx-tile");
-    if (!runs_here(amx ? without_amx(profile) : profile)) continue;
+    if (!runs_here(profile)) continue;
     std::vector<ProgramPtr> programs;
     for (const char* window :
          {R"--("ci": 3, "r": 3, "s": 3, "stride": 1, "pad": 1)--", R"--("ci": 3, "r": 7, "s": 7, "stride": 2, "pad": 3)--",
@@ -61,7 +61,7 @@ TEST_CASE("few channels and the places of their row as one axis of the reduction
     const std::vector<Problem> layers = make_problems(programs);
     KernelBatch batch;
     for (size_t i = 0; i < layers.size(); ++i)
-      add_plans(batch, layers[i], profile, 1 + int(i % 3), "W_rows prepack", "joined", 3, {.emulate_amx = amx});
+      add_plans(batch, layers[i], profile, 1 + int(i % 3), "W_rows prepack", "joined", 3, stood_for(profile));
     CHECK(batch.size() >= 12);
     if (amx) CHECK(batch.mentioning("tile_dpbf16(") + batch.mentioning("tile_dpbssd(") > 0);
     check(batch, {"g++", {"-O1"}, {}, 2});

@@ -7,10 +7,11 @@
 
 namespace rgen::test {
 
-void add_preset(std::vector<ProgramPtr>& programs, const std::string& op, const std::string& dtype, const std::string& params) {
+void add_preset(std::vector<ProgramPtr>& programs, const std::string& op, const std::string& dtype, const std::string& params,
+                const std::string& epilogue) {
   programs.push_back(std::make_shared<const ir::TensorProgram>(
       ir::parse_program("{\"name\": \"" + op + "_" + dtype + "_" + std::to_string(programs.size()) + "\", \"op\": \"" + op +
-                        "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}}")));
+                        "\", \"dtype\": \"" + dtype + "\", \"params\": {" + params + "}, \"epilogue\": [" + epilogue + "]}")));
 }
 
 hw::Profile flipping_profile() {
@@ -28,16 +29,18 @@ hw::Profile amx_profile() {
   return p;
 }
 
-hw::Profile without_amx(hw::Profile p) {
-  std::erase_if(p.isa, [](const std::string& f) { return f.rfind("amx", 0) == 0; });
-  return p;
-}
-
 bool runs_here(const hw::Profile& profile) {
   const std::vector<std::string> missing = hw::missing_isa(profile);
-  const bool here = std::all_of(missing.begin(), missing.end(), [](const std::string& f) { return f.starts_with("avx512"); });
+  const bool no_avx512 = std::find(missing.begin(), missing.end(), "avx512f") != missing.end();
+  const bool here = std::all_of(missing.begin(), missing.end(),
+                                [&](const std::string& f) { return f.starts_with("amx") || (no_avx512 && f.starts_with("avx512")); });
   if (!here) MESSAGE("skipped: this machine lacks instructions of " << profile.name);
   return here;
+}
+
+emit::CppOptions stood_for(const hw::Profile& profile) {
+  const std::vector<std::string> missing = hw::missing_isa(profile);
+  return {.emulate_amx = std::any_of(missing.begin(), missing.end(), [](const std::string& f) { return f.starts_with("amx"); })};
 }
 
 hw::Profile profile_here(const std::string& name) {

@@ -11,16 +11,19 @@
 
 namespace rgen::test {
 
-/// An operator of the presets, numbered by its place.
-void add_preset(std::vector<ProgramPtr>& programs, const std::string& op, const std::string& dtype, const std::string& params);
+/// An operator of the presets, numbered by its place; `epilogue`: what its list holds.
+void add_preset(std::vector<ProgramPtr>& programs, const std::string& op, const std::string& dtype, const std::string& params,
+                const std::string& epilogue = "");
 
 /// Portable vectors that multiply unsigned bytes by signed ones: signed factors are flipped, and their sums lie behind each panel.
 hw::Profile flipping_profile();
 /// Sapphire Rapids without what others with AVX-512 lack, but for AMX.
 hw::Profile amx_profile();
-hw::Profile without_amx(hw::Profile p);
-/// On this processor, or with its AVX-512 in plain C++ (avx512_software.h); says so where not.
+/// On this processor, its tile registers emulated (stood_for) where they are missing, and its AVX-512 in plain C++ (avx512_software.h)
+/// where there is none at all; says so where not.
 bool runs_here(const hw::Profile& profile);
+/// Options for a profile that runs here.
+emit::CppOptions stood_for(const hw::Profile& profile);
 
 /// The shipped profile; of whole vectors alone where the machine's AVX-512 is software, which has no halves.
 hw::Profile profile_here(const std::string& name);
