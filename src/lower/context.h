@@ -29,6 +29,7 @@ struct Addressing {
   int64_t constant = 0;
   bool tile_local = false;
   bool padded = false;  ///< whole vectors may be read at the tail (packed)
+  bool groups = false;  ///< whole groups of integers may be read at the tail (a padded copy)
   int64_t stream = 0;   ///< > 0: from one stream of the tile to the next along the vector axis: `inside` counts within one alone
   int64_t stream_columns = 0;
   bool combined = false;    ///< in the buffer of NestPlan::combining: `value` counts from where it begins (TileParams::base)

@@ -120,12 +120,15 @@ class PaddedCopy {
   }
 
   void run() {
-    buffer_ = b_.workspace(tensor_.name + "_padded", element_.to, box_.elements);
+    // what a group of the last elements needs beyond them is multiplied by zeros
+    const bool groups = !is_float(element_.to);
+    buffer_ = b_.workspace(tensor_.name + "_padded", element_.to, box_.elements + (groups ? 4 / size_of(element_.to) - 1 : 0));
 
     rtile::Linear l = rtile::linearise(access_.index, box_.strides, int(c_.nest.axes.size()));
     for (size_t d = 0; d < shape_.size(); ++d) l.constant -= box_.strides[d] * box_.lo[d];
     const std::vector<int64_t> zeros(l.coef.size(), 0);
     c_.addressing[size_t(operand_)] = {buffer_, l.coef, zeros, l.coef, zeros, l.constant};
+    c_.addressing[size_t(operand_)].groups = groups;
 
     const int proc = b_.proc(procedure());
     b_.program.regions.push_back({proc, tasks_, "pad " + tensor_.name, c_.plan.block_tasks});

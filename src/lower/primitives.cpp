@@ -49,6 +49,7 @@ Table make_table() {
   t["vi_load_group_s8"] = t["vi_load_group_u8"] = {{.bytes = 2, .lanes = Lanes::all}};
   t["vi_bcast_group"] = {{.bytes = 4}};
   t["vi_bcast_group_n"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1}};
+  t["vi_bcast_group_of"] = {{.bytes = 1, .lanes = Lanes::count, .upper = 1, .reach = 4}};
   t["vi_load_bytes"] = t["vi_load_group"];
   t["vi_load_bytes_n"] = {{.bytes = 1, .lanes = Lanes::bytes, .upper = 1}};
   t["vf_store_pair_f16"] = t["vf_store_pair_bf16"] = {{.write = true, .bytes = 4, .lanes = Lanes::all}};

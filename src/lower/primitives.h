@@ -26,6 +26,7 @@ struct MemoryUse {
   Lanes lanes = Lanes::one;
   int stride = -1;  ///< elements between lanes (tile: bytes between rows); −1: neighbours
   int lower = -1, upper = -1;
+  int reach = 0;        ///< bytes from the first on that must be there, written or not, since nothing depends on the rest
   int conditions = -1;  ///< all arguments from here on; nothing is touched where one of them is negative
 };
 

@@ -213,6 +213,8 @@ class Machine {
         break;
     }
     const int64_t first = pointer_[size_t(a.at->pointer)] + eval(a.at->offset);
+    if (a.use.reach > 0 && first + ceil_div(a.use.reach, size) > b.elements)
+      return report(&op, "bounds", op.primitive + " reaches past the " + std::to_string(b.elements) + " elements of " + b.name);
     if (a.tile) {
       const int64_t t = eval(*a.tile), stride = eval(*a.stride);
       if (t < 0 || t >= int64_t(tiles_.size())) return report(&op, "tile", op.primitive + " of a tile register that has no shape");

@@ -290,8 +290,9 @@ void Tile::accumulate_group(int acc) {
   const Addressing& mb = c_.addressing[size_t(c_.plan.operand_b)];
   const DType ta = c_.program[a.access.tensor].dtype;
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
-  Value va =
-      active_ ? broadcast(a, "vi_bcast_group_n", true, {pa, Int(active_ * size_of(ta))}) : broadcast(a, "vi_bcast_group", true, {pa});
+  // all of the last group may be read where the other factor has zeros, which make any integers none
+  const std::string part = ma.groups && mb.padded ? "vi_bcast_group_of" : "vi_bcast_group_n";
+  Value va = active_ == 0 ? broadcast(a, "vi_bcast_group", true, {pa}) : broadcast(a, part, true, {pa, Int(active_ * size_of(ta))});
   const Operand& b = c_.plan.operands[size_t(c_.plan.operand_b)];
   const DType tb = c_.program[b.access.tensor].dtype;
   const std::string load_b = "vi_load_group" + (c_.plan.widens_b(size_of(tb)) ? "_" + std::string(to_string(tb)) : "");

@@ -173,6 +173,23 @@ TEST_CASE("reading what nobody wrote") {
   finds(p, "space[0]: read before it is written");
 }
 
+TEST_CASE("what a group reaches must be there, and only what matters of it be written") {
+  LoopProgram p = copy();
+  p.buffers[space].dtype = DType::u8, p.buffers[space].elements = 7;
+  Body& first = p.procs[0].body;
+  first.clear();
+  const auto run = [&](int at) {
+    first = {{LetPtr{space, Int(0)}}, {Op{"vi_store_u8_n", -1, false, {Address{space, Int(0)}, Reg{0}, Int(4)}}}};
+    first.push_back(op("vi_bcast_group_of", {Address{space, Int(at)}, Int(2)}, 0));
+    std::string all;
+    for (const std::string& v : simulate(p, 1 << 20).violations) all += v + "\n";
+    return all;
+  };
+  CHECK(run(2).find("space") == std::string::npos);
+  CHECK(run(3).find("space[4]: read before it is written") != std::string::npos);
+  CHECK(run(4).find("reaches past the 7 elements of space") != std::string::npos);
+}
+
 TEST_CASE("tasks that touch what another one writes") {
   LoopProgram p = copy();
   p.buffers[space].per_task = 0;  // one copy for all

@@ -178,6 +178,9 @@ INLINE void vi_store_bytes(void* p, vi v) {
   else
     for (int i = 0; i < 4; ++i) b[i] = (uint8_t)(v >> 8 * i);
 }
+//@ vi_bcast_group_of
+/// 4 bytes, of which the first `bytes` matter: the others are multiplied by zeros.
+INLINE vi vi_bcast_group_of(const void* p, int) { return vi_bcast_group(p); }
 //@ vi_bcast_group_n
 /// The first `bytes` < 4 bytes at p, then zeros; nothing else is read.
 INLINE vi vi_bcast_group_n(const void* p, int bytes) {

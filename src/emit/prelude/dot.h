@@ -45,6 +45,9 @@ INLINE vi vi_bcast_group(const void* p) {
   __builtin_memcpy(&group, p, 4);
   return vi_set(group);
 }
+//@ vi_bcast_group_of
+/// 4 bytes, of which the first `bytes` matter: the others are multiplied by zeros.
+INLINE vi vi_bcast_group_of(const void* p, int /*bytes*/) { return vi_bcast_group(p); }
 //@ vi_bcast_group_n
 /// The first `bytes` < 4 bytes at p, then zeros; nothing else is read.
 INLINE vi vi_bcast_group_n(const void* p, int bytes) { return vi_set((int32_t)first_bytes(p, bytes)); }

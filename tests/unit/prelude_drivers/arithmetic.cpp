@@ -149,6 +149,7 @@ static void check_groups(Guarded& memory) {
     return static_cast<int32_t>(group);
   };
   EACH_LANE("bcast_group", vi_bcast_group(memory.end() - 4), bytes_at(memory.end() - 4, 4))
+  EACH_LANE("bcast_group_of", vi_bcast_group_of(memory.end() - 4, 2), bytes_at(memory.end() - 4, 4))
   for_each_constant<3>([&](auto n) {
     EACH_LANE("bcast_group_n", vi_bcast_group_n(memory.end() - n, n), bytes_at(memory.end() - n, n))
     EACH_LANE("bcast_group_n", vi_bcast_group_n(memory.end() - n, opaque<int>(n)), bytes_at(memory.end() - n, n))
