@@ -254,7 +254,8 @@ class Traffic : Walks {
       if (inner == 0) t.waits += m.bytes / c_.profile.levels[0].line_bytes * (crowding(i) + rows_in_sets(i) + rows_beside_fetched(i));
       if (inner == 1 && !memory) t.waits += m.bytes / c_.profile.levels[0].line_bytes * lines_alone(i, tile_fits);
       if (inner == 0 && o.is_store && !plan_.combining)
-        t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o);
+        t.waits += bytes / c_.profile.levels[0].line_bytes * (waiting_stores(o) + displacing_stores(o, total_)) + evicted_stores(o) +
+                   crowded_stores(o);
       if (o.is_store)
         written(o, bytes, longer, memory, t);
       else

@@ -255,12 +255,7 @@ double Walks::rows_beside_fetched(size_t i) const {
   const bool fetched =
       std::any_of(plan_.operands.begin(), plan_.operands.end(), [](const Operand& o) { return o.packed() && o.ahead > 0; });
   if (!fetched) return 0;
-  std::vector<int64_t> lines = body_lines(i, false);
-  const double rows = double(lines.size());
-  const int64_t way = l1.capacity_bytes / l1.ways;
-  for (int64_t& l : lines) l = l % way / l1.line_bytes;
-  distinct(lines);
-  return rows / double(lines.size()) + 2 < l1.ways ? 0 : kWait;
+  return in_one_set(body_lines(i, false)) + 2 < l1.ways ? 0 : kWait;
 }
 
 double Walks::lines_alone(size_t i, bool tile_fits) const {
@@ -319,18 +314,22 @@ bool Walks::apart(const std::vector<int64_t>& lines) const {
   return lines.back() - lines.front() > 8 * line && std::adjacent_find(lines.begin(), lines.end(), gap) != lines.end();
 }
 
-Walks::Conflicts Walks::conflicts(std::vector<int64_t> lines) const {
+double Walks::in_one_set(std::vector<int64_t> places) const {
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  const double count = double(places.size());
+  for (int64_t& p : places) p = p % (l1.capacity_bytes / l1.ways) / l1.line_bytes;
+  distinct(places);
+  return count / double(places.size());
+}
+
+Walks::Conflicts Walks::conflicts(const std::vector<int64_t>& lines) const {
   constexpr double kWaits = 0.25;
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   if (lines.size() <= 1 || l1.ways <= 0) return {};
-  const int64_t way = l1.capacity_bytes / l1.ways;
   double steps = 1;
   for (size_t a = 0; a < n_; ++a)
     if (reduced(a)) steps *= axes_[a].trips;
-  const double count = double(lines.size());
-  for (int64_t& l : lines) l = l % way / l1.line_bytes;
-  distinct(lines);
-  const double in_set = count / double(lines.size()), again = count * steps * counts_.calls;
+  const double in_set = in_one_set(lines), again = double(lines.size()) * steps * counts_.calls;
   if (in_set + 2 <= l1.ways) return {};
   return {again * l1.line_bytes, again * kWaits * std::max(0.0, in_set / l1.ways - 1)};
 }

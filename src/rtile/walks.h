@@ -66,7 +66,7 @@ class Walks : public CountedPlan {
   struct Conflicts {
     double bytes = 0, waits = 0;
   };
-  Conflicts conflicts(std::vector<int64_t> lines) const;
+  Conflicts conflicts(const std::vector<int64_t>& lines) const;
 
   /// How far more rows that a tile of a map or reduction walks by turns meet in the sets of the first-level cache than those have ways, in
   /// waits for each of their lines: rows nearly a multiple of a way apart bring the line that is used, its neighbour and what prefetchers
@@ -116,6 +116,14 @@ class Walks : public CountedPlan {
   /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
 
+  /// What a product's results wait because rows that share a set of the first-level cache are written by turns, more of them than it has
+  /// ways, in the second cache's latencies: the line that a piece begins is gone again when the next piece goes on with it, and stores to
+  /// one set come one after the other. Planes a multiple of 4 KiB apart, pieces of 56 bytes of 12, 16, 20, 24, 32, 40 and 48 rows a set:
+  /// 0.9, 2.8, 3.9, 5.2, 7.3, 8.0 and 8.3 ns a piece, of whole lines half as much; elsewhere 0.5. All of it hides behind a tile's products:
+  /// 5 × 5 of bytes to 64 planes of 224², 32 planes by 14 places 1.69 ms, 16 by 15 0.64, 16 by 16 0.40; 6 × 6 to 32 planes of 160² 0.50
+  /// and 0.28, of f32 as long as to planes of 160 × 162 (Zen 5, 12 ways, 3.2 ns).
+  double crowded_stores(const NestFacts::OperandFacts& o) const;
+
   /// What a product's results displace in the second cache, in waits for each of their lines: where more of their rows share its sets than
   /// it has ways for before a piece's neighbour comes, they push out what the loops inside would have found there, lines here and there
   /// that no prefetcher follows. 1024 × 1024 of bytes, 512 KiB of a and 512 rows of 4 KiB for each piece of two lines, 5.04 ms, along
@@ -154,6 +162,11 @@ class Walks : public CountedPlan {
   int64_t piece_bytes(size_t operand) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
+  /// Of places so many bytes from the first, how many meet in one set of the first-level cache, in the mean of the sets that any meets.
+  /// Pre: the cache says how many ways it has.
+  double in_one_set(std::vector<int64_t> places) const;
+  /// Bytes of a row that a tile writes.
+  int64_t written_piece(const NestFacts::OperandFacts& o) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.
   static double overfull(double lines, const hw::MemoryLevel& level);
   /// Neighbours along the axis are a line and more apart.
@@ -163,6 +176,8 @@ class Walks : public CountedPlan {
   /// The innermost loop that goes from one piece of a row to the next; the rows walked by one iteration of a loop.
   std::optional<size_t> loop_along_rows(const NestFacts::OperandFacts& o) const;
   double rows_inside(const NestFacts::OperandFacts& o, size_t loop) const;
+  /// ... of them in one set of the first-level cache, one after the other.
+  double rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const;
   /// Where the rows begin that a tile walks by turns: bytes from the first.
   std::vector<int64_t> rows_by_turns(size_t operand) const;
   /// Of all lines that are walked before the neighbour of a piece.

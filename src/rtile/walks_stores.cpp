@@ -77,12 +77,34 @@ std::optional<size_t> Walks::loop_along_rows(const NestFacts::OperandFacts& o) c
   return std::nullopt;
 }
 
+int64_t Walks::written_piece(const NestFacts::OperandFacts& o) const {
+  int64_t bytes = o.element_bytes;
+  for (size_t a = 0; a < n_; ++a)
+    if (o.coef[a] != 0 && !across(o, a)) bytes += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
+  return bytes;
+}
+
 double Walks::rows_inside(const NestFacts::OperandFacts& o, size_t loop) const {
   double rows = 1;
   for (size_t a = 0; a < n_; ++a)
     if (across(o, a)) rows *= double(plan_.tile[a].size());
   for (size_t l = loop + 1; l < plan_.loops.size(); ++l)
     if (const size_t a = size_t(plan_.loops[l].axis); across(o, a)) rows *= trips_of(l);
+  return rows;
+}
+
+double Walks::rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const {
+  constexpr double kFew = 2;
+  const auto sets_along = [&](size_t a) { return sets(std::abs(o.coef[a]) * o.element_bytes, c_.profile.levels[0]); };
+  double rows = 1;
+  for (size_t a = 0; a < n_; ++a)
+    if (across(o, a)) rows *= std::max(1.0, double(plan_.tile[a].size()) / sets_along(a));
+  for (size_t l = plan_.loops.size(); l-- > loop + 1;) {
+    const size_t a = size_t(plan_.loops[l].axis);
+    if (!across(o, a) || trips_of(l) == 1) continue;
+    if (sets_along(a) > kFew) break;  // stores under way go to many
+    rows *= trips_of(l) / sets_along(a);
+  }
   return rows;
 }
 
@@ -93,12 +115,23 @@ double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   if (!along) return 0;
   double in_set = 0;  // lines that come between the two pieces
   for (const NestFacts::OperandFacts& x : facts_.operands) in_set += rows_inside(x, *along) / sets_of(x, l1);
-  int64_t piece = o.element_bytes;
-  for (size_t a = 0; a < n_; ++a)
-    if (o.coef[a] != 0 && !across(o, a)) piece += std::abs(o.coef[a]) * o.element_bytes * (plan_.tile[a].size() - 1);
   const double in_turn = std::clamp((kUnderWay / sets_of(o, l1) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
   const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
-  return cached * overfull(in_set, l1) * in_turn / double(ceil_div(piece, l1.line_bytes));
+  return cached * overfull(in_set, l1) * in_turn / double(ceil_div(written_piece(o), l1.line_bytes));
+}
+
+double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
+  constexpr double kFree = 2.0 / 3, kMost = 2.4, kWhole = 0.5;  // of ways; latencies; of them for lines written whole
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  const bool results = o.is_store && l1.ways > 0 && facts_.products > 0 && !plan_.tiled();
+  const std::optional<size_t> along = results ? loop_along_rows(o) : std::nullopt;
+  const double in_set = along ? rows_in_set(o, *along) : 0;
+  if (in_set <= double(l1.ways)) return 0;
+  const int64_t piece = written_piece(o), line = l1.line_bytes;
+  const double each = std::min(in_set / double(l1.ways) - kFree, kMost) * (piece % line == 0 ? kWhole : 1);
+  const double stores = rows_inside(o, plan_.loops.size() - 1) * double(ceil_div(piece, line));
+  const double products = counts_.points * counts_.steps / plan_.atom->per_ns / c_.profile.levels[1].latency_ns;
+  return counts_.calls / counts_.chunks * std::max(0.0, stores * each - products);
 }
 
 double Walks::displacing_stores(const NestFacts::OperandFacts& o, std::span<const double> touched) const {
