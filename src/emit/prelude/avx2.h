@@ -162,7 +162,10 @@ INLINE __m256i gather_all(const void* p, int64_t stride) {
   if (__builtin_constant_p(stride) && stride == 1) return _mm256_loadu_si256((const __m256i*)q);
   if (__builtin_constant_p(stride) && stride == 2)
     return every_other(_mm256_loadu_si256((const __m256i*)q), _mm256_loadu_si256((const __m256i*)(q + 7)));
-  return gather_bits(p, stride, _mm256_set1_epi32(-1), _mm256_setzero_si256());
+  // with a mask that it knows to be full, GCC leaves one gather's lanes in the next one's register, and each waits for the other
+  __m256i all = _mm256_set1_epi32(-1);
+  __asm__("" : "+x"(all));
+  return gather_bits(p, stride, all, _mm256_setzero_si256());
 }
 //@ gather_n
 /// The first n lanes of a gather, zeros behind. Stride 2 known at compile time reads p[0 … 2n − 2], nothing beyond.

@@ -133,7 +133,12 @@ INLINE __m512i gather_all(const void* p, int64_t stride) {
   if (__builtin_constant_p(stride) && stride == 0) return _mm512_set1_epi32(*q);
   if (__builtin_constant_p(stride) && stride == 1) return _mm512_loadu_si512(q);
   if (__builtin_constant_p(stride) && stride == 2) return even_words(_mm512_loadu_si512(q), _mm512_loadu_si512(q + 15));
-  return gather_bits(p, stride, 0xffff, _mm512_setzero_si512());
+  // with a mask that it knows to be full, GCC leaves one gather's lanes in the next one's register, and each waits for the other
+  __mmask16 all = 0xffff;
+#if defined(__AVX512F__)
+  __asm__("" : "+k"(all));
+#endif
+  return gather_bits(p, stride, all, _mm512_setzero_si512());
 }
 //@ gather_n
 /// The first n lanes of a gather, zeros behind. Stride 2 known at compile time reads p[0 … 2n − 2], nothing beyond.
