@@ -109,19 +109,15 @@ class Walks : public CountedPlan {
   /// and 1.4 times as long as one after the other, pieces of 64 to 512 bytes of every row before the next piece 3 to 6 times (Zen 4).
   double slow_stores(const NestFacts::OperandFacts& o) const;
 
-  /// The share of its lines that a map's result, in a cache, waits for because its rows fall into few sets of the first-level cache: rows
-  /// by turns, of which more come between two pieces of one than a set has ways, lose what was fetched behind the first piece, and stores
-  /// under way to one set come one after the other. Transpositions into rows of 1024, 2048 and 3072 bytes from one whole column of the
-  /// result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as along rows of 16 columns, of two lines 2.3, 2
-  /// and 1.2 times; into rows of 4000 bytes as long (Zen 5).
+  /// The share of its lines that a map's result, in a cache, waits for because its rows fall into few sets of the first-level cache
+  /// (crowding_stores): rows by turns, of which more come between two pieces of one than a set has ways. Transpositions into rows of 1024,
+  /// 2048 and 3072 bytes from one whole column of the result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as
+  /// along rows of 16 columns; into rows of 4000 bytes as long (Zen 5).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
 
-  /// What a product's results wait because rows that share a set of the first-level cache are written by turns, more of them than it has
-  /// ways, in the second cache's latencies: the line that a piece begins is gone again when the next piece goes on with it, and stores to
-  /// one set come one after the other. Planes a multiple of 4 KiB apart, pieces of 56 bytes of 12, 16, 20, 24, 32, 40 and 48 rows a set:
-  /// 0.9, 2.8, 3.9, 5.2, 7.3, 8.0 and 8.3 ns a piece, of whole lines half as much; elsewhere 0.5. All of it hides behind a tile's products:
-  /// 5 × 5 of bytes to 64 planes of 224², 32 planes by 14 places 1.69 ms, 16 by 15 0.64, 16 by 16 0.40; 6 × 6 to 32 planes of 160² 0.50
-  /// and 0.28, of f32 as long as to planes of 160 × 162 (Zen 5, 12 ways, 3.2 ns).
+  /// What a product's results wait for the same reason beyond the time of a tile's products, which hide the rest, in the second cache's
+  /// latencies. 5 × 5 of bytes to 64 planes of 224², 49 times 4 KiB: 32 planes by 14 places 1.69 ms, 16 by 15 0.64, 16 by 16 0.40; 6 × 6 to
+  /// 32 planes of 160² 0.50 and 0.28, of f32 as long as to planes of 160 × 162 (Zen 5).
   double crowded_stores(const NestFacts::OperandFacts& o) const;
 
   /// What a product's results displace in the second cache, in waits for each of their lines: where more of their rows share its sets than
@@ -165,6 +161,12 @@ class Walks : public CountedPlan {
   /// Of places so many bytes from the first, how many meet in one set of the first-level cache, in the mean of the sets that any meets.
   /// Pre: the cache says how many ways it has.
   double in_one_set(std::vector<int64_t> places) const;
+  /// What each store waits, in the second cache's latencies, where it is one of `in_set` rows by turns in a set of the first-level cache,
+  /// which fall into so many sets, by pieces of so many bytes: the line is gone when the next piece goes on with it, and stores to one set
+  /// come one after the other. Pieces of 32 and 56 bytes, in one set 12, 16, 20, 24, 32, 48 rows 0.2, 2.3, 3.3, 4.5, 6.6, 7.8 ns a piece
+  /// (beside 0.5), in two 0.2, 1.9, 3.5, 4.7, 5.5, 5.6, in four 0.1, 1.8, 2.3 and no more, in eight 0.3. Of lines written whole one
+  /// by one 0.2, 1.2, 1.9, 2.5, 3.3, 4.7; two at a time 0.7, four 0.3 times that (Zen 5, 12 ways, a latency of 3.2 ns).
+  double crowding_stores(double in_set, double sets, int64_t piece) const;
   /// Bytes of a row that a tile writes.
   int64_t written_piece(const NestFacts::OperandFacts& o) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.

@@ -108,30 +108,35 @@ double Walks::rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const {
   return rows;
 }
 
+double Walks::crowding_stores(double in_set, double sets, int64_t piece) const {
+  constexpr double kFree = 2.0 / 3, kMost = 2.4, kWhole = 0.5;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (in_set <= double(l1.ways)) return 0;
+  const double together = std::max(0.0, 1 - std::log2(sets) / 3);  // 1 in one set, 2/3 in two, 1/3 in four
+  const double waits = in_set / double(l1.ways) - kFree, lines = double(piece) / double(l1.line_bytes);
+  return piece % l1.line_bytes == 0 ? kWhole * together * std::min(waits, kMost) / std::sqrt(lines) : std::min(waits, together * kMost);
+}
+
 double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
-  constexpr double kUnderWay = 16, kAtOnce = 2, kInTurn = 6;  // stores; to one set
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   const std::optional<size_t> along = l1.ways > 0 && facts_.products == 0 ? loop_along_rows(o) : std::nullopt;
   if (!along) return 0;
   double in_set = 0;  // lines that come between the two pieces
   for (const NestFacts::OperandFacts& x : facts_.operands) in_set += rows_inside(x, *along) / sets_of(x, l1);
-  const double in_turn = std::clamp((kUnderWay / sets_of(o, l1) - kAtOnce) / (kInTurn - kAtOnce), 0.0, 1.0);
   const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
-  return cached * overfull(in_set, l1) * in_turn / double(ceil_div(written_piece(o), l1.line_bytes));
+  return cached * crowding_stores(in_set, sets_of(o, l1), written_piece(o));
 }
 
 double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
-  constexpr double kFree = 2.0 / 3, kMost = 2.4, kWhole = 0.5;  // of ways; latencies; of them for lines written whole
-  const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  const bool results = o.is_store && l1.ways > 0 && facts_.products > 0 && !plan_.tiled();
+  const bool results = o.is_store && c_.profile.levels[0].ways > 0 && facts_.products > 0 && !plan_.tiled();
   const std::optional<size_t> along = results ? loop_along_rows(o) : std::nullopt;
-  const double in_set = along ? rows_in_set(o, *along) : 0;
-  if (in_set <= double(l1.ways)) return 0;
-  const int64_t piece = written_piece(o), line = l1.line_bytes;
-  const double each = std::min(in_set / double(l1.ways) - kFree, kMost) * (piece % line == 0 ? kWhole : 1);
-  const double stores = rows_inside(o, plan_.loops.size() - 1) * double(ceil_div(piece, line));
+  if (!along) return 0;
+  const size_t tile = plan_.loops.size() - 1;
+  const double rows = rows_inside(o, tile), sets = rows / rows_in_set(o, tile);
+  const double burst = rows * double(ceil_div(written_piece(o), c_.profile.levels[0].line_bytes)) *
+                       crowding_stores(rows_in_set(o, *along), sets, written_piece(o));
   const double products = counts_.points * counts_.steps / plan_.atom->per_ns / c_.profile.levels[1].latency_ns;
-  return counts_.calls / counts_.chunks * std::max(0.0, stores * each - products);
+  return counts_.calls / counts_.chunks * std::max(0.0, burst - products);
 }
 
 double Walks::displacing_stores(const NestFacts::OperandFacts& o, std::span<const double> touched) const {

@@ -45,3 +45,24 @@ TEST_CASE("results wait for the lines of planes that share sets, unless products
   CHECK(waits(16, 16, 224) == 0);  // lines written whole take half as long
   CHECK(waits(32, 14, 228) == 0);
 }
+
+TEST_CASE("of a map's rows in one set, lines two by two wait less, and more rows longer") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const auto waits = [&](int64_t rows, int64_t places, int64_t length) {
+    const ir::TensorProgram program = ir::parse_program(R"({"name": "p", "op": "transpose", "dtype": "f32", "params": {"shape": [)" +
+                                                        std::to_string(length) + R"(, 320], "perm": [1, 0]}})");
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    plan.tile = {{320, 1, rows}, {length, 16, places}};
+    plan.loops = {{0, 1}, {1, 1}};
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).levels[1].waits;
+  };
+  CHECK(waits(16, 16, 1024) > 0);
+  CHECK(waits(16, 32, 1024) < waits(16, 16, 1024));
+  CHECK(waits(32, 16, 1024) > 2 * waits(16, 16, 1024));
+  CHECK(waits(8, 16, 1024) == 0);
+  CHECK(waits(32, 16, 512) < waits(32, 16, 1024));  // two sets
+  CHECK(waits(32, 16, 1000) == 0);
+}
