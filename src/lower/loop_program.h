@@ -124,7 +124,7 @@ struct Op {
   bool assign = false;
   std::vector<Arg> args;
   /// A load whose value should be used from its register, where GCC would read memory again for each of a few uses; a multiply-add whose
-  /// sum should stay in its register.
+  /// sum should stay in its register; a constant that compilers should not see through.
   bool keep = false;
   bool element = false;  ///< a multiply-add of which one factor is an element that no other product uses
 };

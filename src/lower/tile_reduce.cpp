@@ -297,8 +297,13 @@ void Tile::accumulate_group(int acc) {
   const DType tb = c_.program[b.access.tensor].dtype;
   const std::string load_b = "vi_load_group" + (c_.plan.widens_b(size_of(tb)) ? "_" + std::string(to_string(tb)) : "");
   const Value vb = shared_load(b, load_b, true, {pb}, "b");
-  if (c_.plan.offset_a && !c_.plan.copy_flips())
-    va = pure("xor", true, {va.arg, pure("vi_set", true, {Int(kSignBits)}, "flip").arg}, c_.program[a.access.tensor].name);
+  if (c_.plan.offset_a && !c_.plan.copy_flips()) {
+    const Value flip = pure("vi_set", true, {Int(kSignBits)}, "flip");
+    // a compiler that knew all lanes to be alike would flip before it broadcasts, by way of the other registers
+    const size_t made = reg_depth(std::get<Reg>(flip.arg).id);
+    if (Op* op = std::get_if<Op>(&scopes_[made].body.back().node); op && op->result == std::get<Reg>(flip.arg).id) op->keep = true;
+    va = pure("xor", true, {va.arg, flip.arg}, c_.program[a.access.tensor].name);
+  }
   assign(acc, std::string(rtile::find_atom_row(c_.plan.atom->name)->primitive), {Reg{acc}, va.arg, vb.arg});
 }
 
