@@ -110,7 +110,7 @@ class Walks : public CountedPlan {
   double slow_stores(const NestFacts::OperandFacts& o) const;
 
   /// The share of its lines that a map's result, in a cache, waits for because its rows fall into few sets of the first-level cache
-  /// (crowding_stores): rows by turns, of which more come between two pieces of one than a set has ways. Transpositions into rows of 1024,
+  /// (store_wait): rows by turns, of which more come between two pieces of one than a set has ways. Transpositions into rows of 1024,
   /// 2048 and 3072 bytes from one whole column of the result after the other, pieces of one line, take 2.4, 3.8 and 2.3 times as long as
   /// along rows of 16 columns; into rows of 4000 bytes as long (Zen 5).
   double waiting_stores(const NestFacts::OperandFacts& o) const;
@@ -166,7 +166,7 @@ class Walks : public CountedPlan {
   /// come one after the other. Pieces of 32 and 56 bytes, in one set 12, 16, 20, 24, 32, 48 rows 0.2, 2.3, 3.3, 4.5, 6.6, 7.8 ns a piece
   /// (beside 0.5), in two 0.2, 1.9, 3.5, 4.7, 5.5, 5.6, in four 0.1, 1.8, 2.3 and no more, in eight 0.3. Of lines written whole one
   /// by one 0.2, 1.2, 1.9, 2.5, 3.3, 4.7; two at a time 0.7, four 0.3 times that (Zen 5, 12 ways, a latency of 3.2 ns).
-  double crowding_stores(double in_set, double sets, int64_t piece) const;
+  double store_wait(double in_set, double sets, int64_t piece) const;
   /// Bytes of a row that a tile writes.
   int64_t written_piece(const NestFacts::OperandFacts& o) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.

@@ -108,7 +108,7 @@ double Walks::rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const {
   return rows;
 }
 
-double Walks::crowding_stores(double in_set, double sets, int64_t piece) const {
+double Walks::store_wait(double in_set, double sets, int64_t piece) const {
   constexpr double kFree = 2.0 / 3, kMost = 2.4, kWhole = 0.5;
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
   if (in_set <= double(l1.ways)) return 0;
@@ -124,7 +124,7 @@ double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   double in_set = 0;  // lines that come between the two pieces
   for (const NestFacts::OperandFacts& x : facts_.operands) in_set += rows_inside(x, *along) / sets_of(x, l1);
   const double cached = c_.beyond_caches(o.tensor) ? 1 - c_.missing_results : 1;  // others: slow_stores
-  return cached * crowding_stores(in_set, sets_of(o, l1), written_piece(o));
+  return cached * store_wait(in_set, sets_of(o, l1), written_piece(o));
 }
 
 double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
@@ -134,7 +134,7 @@ double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
   const size_t tile = plan_.loops.size() - 1;
   const double rows = rows_inside(o, tile), sets = rows / rows_in_set(o, tile);
   const double burst = rows * double(ceil_div(written_piece(o), c_.profile.levels[0].line_bytes)) *
-                       crowding_stores(rows_in_set(o, *along), sets, written_piece(o));
+                       store_wait(rows_in_set(o, *along), sets, written_piece(o));
   const double products = counts_.points * counts_.steps / plan_.atom->per_ns / c_.profile.levels[1].latency_ns;
   return counts_.calls / counts_.chunks * std::max(0.0, burst - products);
 }
