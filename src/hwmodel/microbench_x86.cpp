@@ -126,6 +126,7 @@ namespace avx512 {
 COMMON_LOOPS("zmm", "0,64,128,192,256,320,384,448,512,576,640,704,768,832,896,960", "64", "0")
 LOOP(floor, "zmm", EACH("vrndscaleps $9, %%zmm14, %%zmm\\r"))
 BESIDE(floor, "zmm", "vrndscaleps $9, ")
+BESIDE(select, "zmm", "vblendmps %%zmm15, ")
 LOOP(compare, "zmm", ".irp k,1,2,3,4,5,6,1,2,3,4,5,6\n vcmpltps %%zmm14, %%zmm15, %%k\\k\n .endr\n")
 LOOP(select, "zmm", EACH("vblendmps %%zmm14, %%zmm15, %%zmm\\r%{%%k1%}"))
 LOOP(gather, "zmm", EACH("kxnorw %%k0, %%k0, %%k1\n vgatherdps (%1,%%zmm12,4), %%zmm\\r%{%%k1%}"))
@@ -141,6 +142,7 @@ COMMON_LOOPS("ymm",
              "32", "0,32")
 LOOP(floor, "ymm", EACH("vroundps $9, %%ymm14, %%ymm\\r"))
 BESIDE(floor, "ymm", "vroundps $9, ")
+BESIDE(select, "ymm", "vblendvps %%ymm12, %%ymm15, ")
 BINARY(compare, "ymm", "vcmpltps")
 LOOP(select, "ymm", EACH("vblendvps %%ymm12, %%ymm14, %%ymm15, %%ymm\\r"))
 LOOP(gather, "ymm", EACH("vpcmpeqd %%ymm13, %%ymm13, %%ymm13\n vgatherdps %%ymm13, (%1,%%ymm12,4), %%ymm\\r"))
@@ -177,8 +179,8 @@ bool tiles_granted() {
       {"max", true, 16, W::max_chain}, {"mul", false, 12, W::mul}, {"max", false, 12, W::max}, {"div", false, 12, W::div},                \
       {"sqrt", false, 12, W::sqrt}, {"floor", false, 12, W::floor}, {"select", false, 12, W::select}, {"compare", false, 12, W::compare}, \
       {"convert", false, 12, W::convert}, {"fma+add", false, 12, W::beside_add}, {"fma+max", false, 12, W::beside_max},                   \
-      {"fma+floor", false, 12, W::beside_floor}, {"tile", false, 1, W::tile}, {"stored_tile", false, 1, W::stored_tile},                  \
-      {"shuffle", false, 12, W::shuffle}, {                                                                                               \
+      {"fma+floor", false, 12, W::beside_floor}, {"fma+select", false, 12, W::beside_select}, {"tile", false, 1, W::tile},                \
+      {"stored_tile", false, 1, W::stored_tile}, {"shuffle", false, 12, W::shuffle}, {                                                    \
     "gather", false, 12, W::gather                                                                                                        \
   }
 
