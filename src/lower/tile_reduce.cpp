@@ -291,7 +291,7 @@ void Tile::accumulate_group(int acc) {
   const DType ta = c_.program[a.access.tensor].dtype;
   const Address pa = address(ma, c_.program[a.access.tensor].name), pb = address(mb, "packed");
   // all of the last group may be read where the other factor has zeros, which make any integers none
-  const std::string part = ma.groups && mb.padded ? "vi_bcast_group_of" : "vi_bcast_group_n";
+  const char* const part = ma.groups && mb.padded ? "vi_bcast_group_of" : "vi_bcast_group_n";
   Value va = active_ == 0 ? broadcast(a, "vi_bcast_group", true, {pa}) : broadcast(a, part, true, {pa, Int(active_ * size_of(ta))});
   const Operand& b = c_.plan.operands[size_t(c_.plan.operand_b)];
   const DType tb = c_.program[b.access.tensor].dtype;
