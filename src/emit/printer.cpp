@@ -410,9 +410,11 @@ void Printer::stmt(const LetPtr& l) {
     return;
   }
   if (b.kind == Buffer::Kind::warp) used.insert("shared_base");
-  line() << type(b) << " const " << pointer(l.pointer) << " = t->" << buffer_names_[size_t(p.buffer)];
+  const bool base = l.base && dialect_.keeps;
+  if (base) used.insert("base");
+  line() << type(b) << " const " << pointer(l.pointer) << " = " << (base ? "base(" : "") << "t->" << buffer_names_[size_t(p.buffer)];
   if (l.offset != Int(0)) out_ << " + " << print(l.offset);
-  out_ << ";\n";
+  out_ << (base ? ");\n" : ";\n");
 }
 
 void Printer::stmt(const Call& c) {

@@ -116,6 +116,7 @@ struct LetInt {
 struct LetPtr {
   int pointer;
   Int offset;
+  bool base = false;  ///< compilers should go by it to all that is addressed from it
 };
 /// `result` −1: an effect (store, prefetch). A result register is declared by its first definition in scope unless `assign`.
 struct Op {

@@ -27,6 +27,8 @@ class NestLowering {
   const int n_;
   TileParams params_;
   std::vector<Int> begin_, end_;  ///< per axis: current block range (output) or element range (reduced)
+  int in_runs_ = -1;              ///< the axis of which one run's blocks are lowered ...
+  rtile::NestPlan::Run run_ = {};
   std::vector<Body*> bodies_;
   std::map<TileVariant, int> tiles_;
 
@@ -51,6 +53,9 @@ class NestLowering {
   /// The loops from the i-th on, the tile inside.
   void loops(size_t i);
   void tile_of_blocks(const rtile::Loop& l, const std::function<void()>& inside);
+  /// The innermost loop, one for each run of blocks that are alike: to choose in each iteration takes a tenth of the time of tiles that are
+  /// short (3 × 3 depthwise, 60 × 60 by four tiles of 8 and four of 7 a row: 39 µs; 35).
+  void loops_of_runs(int axis);
 
   // ---- rows from line to line (NestPlan::peeled; nest_stores.cpp) ----
 

@@ -22,6 +22,7 @@ void NestLowering::choose_size(int a, const TileVariant& v) {
   if (a == n_) return choose_guard(v);
   if (!is_output(a)) return choose_size(a + 1, v);
   if (a == c_.plan.run_axis()) return choose_run(a, v);
+  if (a == in_runs_) return choose_size(a + 1, sized(v, a, run_));
   const std::vector<NestPlan::Run> runs = c_.plan.runs(a);
   const auto one = [&](const NestPlan::Run& r) { among(a, r.from, r.to, [&] { choose_size(a + 1, sized(v, a, r)); }); };
   if (runs.size() == 1) return one(runs.front());

@@ -90,6 +90,16 @@ INLINE V keep(V v) {
   return v;
 }
 
+//@ base
+/// The pointer, as if nobody knew where it comes from: GCC would step an address of each access from tile to tile, on the stack.
+template <class T>
+INLINE T* base(T* p) {
+#if defined(__GNUC__)
+  __asm__("" : "+r"(p));
+#endif
+  return p;
+}
+
 //@ hold
 /// Sums stay in registers from one end of a loop's body to the other. GCC's allocator gives registers first to what it would cost most to
 /// do without, factors among them, which then take more of them than are in use at once, and spills the sums that are left over; each
