@@ -97,6 +97,8 @@ class Recorder {
       record(level, "split_reads", kept.size() == 1, m.split_reads_ns, 0.02, "ns");
       record(level, "split_writes", kept.size() == 1, m.split_writes_ns, 0.02, "ns");
       record(level, "pieces", kept.size() > 1, m.pieces, 1.05, "ratio");
+      record(level, "columns", kept.size() > 1, m.columns, 0, "ratio");
+      record(level, "kib_columns", kept.size() > 1, m.kib_columns, 0, "ratio");
       record(level, "turns", kept.size() > 1, m.turns, 0, "ratio");
       record(level, "kept", kept.size() > 1, m.kept, 0, "ratio");
       if (m.overlap >= 0) level["overlap"] = figure(std::round(m.overlap * 100) / 100, "ratio");

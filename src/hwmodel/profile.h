@@ -44,6 +44,9 @@ struct MemoryLevel {
   double split_reads_ns = 0, split_writes_ns = 0;
   /// Of caches beyond the second: how many times as long a line takes that is written alone in its row as one of a row written whole.
   double pieces = 1;
+  /// ... and one that is read alone in its row, then one of the next, as one of rows read one after the other; likewise the default.
+  double columns = 1.6;
+  double kib_columns = 0;  ///< ... of rows of a KiB, which share a sixteenth of the sets; 0: as `columns`
   /// ... how many times as long lines take that `kTurns` rows deliver by turns as those of one row; the default holds elsewhere, too.
   double turns = 2;
   static constexpr int kTurns = 24;

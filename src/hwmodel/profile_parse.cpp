@@ -131,8 +131,14 @@ class Reader {
     };
     if (of_cache("split_reads", i == 1, "the second level")) out.split_reads_ns = nanoseconds(in["split_reads"]);
     if (of_cache("split_writes", i == 1, "the second level")) out.split_writes_ns = nanoseconds(in["split_writes"]);
-    for (auto [key, figure] : {std::pair{"pieces", &out.pieces}, {"turns", &out.turns}, {"misses", &out.misses}, {"kept", &out.kept}})
+    for (auto [key, figure] : {std::pair{"pieces", &out.pieces},
+                               {"columns", &out.columns},
+                               {"kib_columns", &out.kib_columns},
+                               {"turns", &out.turns},
+                               {"misses", &out.misses},
+                               {"kept", &out.kept}})
       if (of_cache(key, i > 1, "a cache beyond the second")) *figure = value(in[key]);
+    if (!in.contains("kib_columns")) out.kib_columns = out.columns;
     out.overlap = value(in["overlap"]);
     return out;
   }

@@ -422,7 +422,7 @@ class Instructions : Accesses {
     // a long loop ends with a mispredicted branch; short ones are foreseen, and a body without loops flows into the next
     constexpr double kForeseen = 32;
     const double innermost = plan_.reduce_order.empty() ? 1 : axes_[size_t(plan_.reduce_order.back())].trips;
-    w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : 3) + border_) / c_.profile.ghz;
+    w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : nest_.has_reduction() ? 3 : 1) + border_) / c_.profile.ghz;
     if (!nest_.has_reduction() || plan_.tiled() || gpu()) return;
     const double stored = last_stores_ / calls_, store_ns = (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
     w_.call_overheads += std::max(0.0, stored - kBurst) * calls_ * (holds_up() ? std::max(store_ns, c_.profile.burst_ns) : store_ns);

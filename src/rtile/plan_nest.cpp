@@ -52,9 +52,9 @@ Planner::Planner(const Nest& nest, const PlanContext& c, int keep)
 double Planner::share_of_time(size_t operand) const {
   if (gpu() || facts_.products == 0) return 0;
   const auto& o = facts_.operands[operand];
-  const int home = c_.home[size_t(o.tensor)], last = int(c_.profile.levels.size()) - 1;
+  const int home = c_.home[size_t(o.tensor)];
   if (home < 2) return 0;
-  const double bytes = (home == last ? c_.missing : 1) * footprint_bytes(o, facts_.extents, c_.profile.levels[0].line_bytes, Fetch::rows);
+  const double bytes = c_.missing_at(home) * footprint_bytes(o, facts_.extents, c_.profile.levels[0].line_bytes, Fetch::rows);
   return bytes / c_.profile.levels[size_t(home)].read_gbs(c_.threads) * W_ * fma_->per_ns / (double(nest_.points()) * facts_.products);
 }
 

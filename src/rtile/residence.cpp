@@ -12,6 +12,10 @@ namespace {
 /// MiB on Zen 5 with a last cache of 32 MiB (within 11 %).
 double kept(double footprint) { return 1 / (1 + 0.6 * std::pow(footprint, 1.5)); }
 
+/// ... of a worker's own second cache. Fitted to sums and maps over 0.75 to 4 MiB on Zen 5, where it has 1 MiB (of 0.8, 1, 1.25, 1.5 and 2
+/// caches' worth 0.2, 0.4, 0.6, 0.72 and 0.85 come from the last one), in pages of 4 KiB and large ones alike.
+double kept_by_second(double footprint) { return 1 / (1 + 0.67 * std::pow(footprint, 3.2)); }
+
 /// ... and of results that are not: maps over 16 to 64 MiB kept all at half a last cache, and nothing from three quarters on.
 double results_missing(double footprint) { return std::clamp(4 * (footprint - 0.5), 0.0, 1.0); }
 
@@ -22,13 +26,18 @@ std::vector<bool> used_by(const std::vector<Nest>& nests, size_t tensors) {
   return used;
 }
 
+/// Private levels of several workers hold a share each.
+double capacity_together(const hw::MemoryLevel& level, int threads) {
+  return double(level.capacity_bytes) * std::min(std::max(1.0, double(threads) / level.shared_by), 1.0 * threads);
+}
+
+/// The first cache keeps all of what fits it: copies of 48 KiB on Zen 5 take as long a line as of 16, of 52 twice as long.
+constexpr double kFirst = 0.9;
+
 size_t level_that_holds(const hw::Profile& profile, double bytes, int threads) {
   for (size_t l = 0; l + 1 < profile.levels.size(); ++l) {
-    const hw::MemoryLevel& m = profile.levels[l];
     const bool shared_with_others = profile.kind == hw::Profile::Kind::cpu && l > 1 && l + 2 == profile.levels.size();
-    // private levels of several workers hold a share each
-    const double instances = std::max(1.0, double(threads) / m.shared_by);
-    if (bytes <= (shared_with_others ? 0.5 : 0.8) * double(m.capacity_bytes) * std::min(instances, 1.0 * threads)) return l;
+    if (bytes <= (shared_with_others ? 0.5 : l == 0 ? kFirst : 0.8) * capacity_together(profile.levels[l], threads)) return l;
   }
   return profile.levels.size() - 1;
 }
@@ -50,7 +59,10 @@ Residence of_tensors(const ir::TensorProgram& program, const std::vector<bool>& 
   const size_t home = level_that_holds(profile, total, threads);
   Residence r;
   r.home.assign(program.tensors.size(), int(home));
-  if (profile.kind == hw::Profile::Kind::cpu && profile.levels.size() > 2 && home + 1 == profile.levels.size()) {
+  r.together = int(home);
+  const bool cpu = profile.kind == hw::Profile::Kind::cpu, memory = home + 1 == profile.levels.size();
+  if (cpu && !memory && home == 2) r.missing = 1 - kept_by_second(total / capacity_together(profile.levels[1], threads));
+  if (cpu && profile.levels.size() > 2 && memory) {
     const auto last_cache = double(profile.levels[home - 1].capacity_bytes);
     double results = 0;
     for (int t : program.outputs) results += tensor_bytes(program[t]);

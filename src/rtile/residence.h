@@ -9,9 +9,11 @@ namespace rgen::rtile {
 
 struct Residence {
   std::vector<int> home;  ///< per tensor: memory level (index into Profile::levels) where it waits between uses
-  /// The share of what waits in memory that is not in the last cache between calls: of what is read, that also while streaming stores
-  /// keep the results out of it, and of what is written.
+  int together = 0;       ///< ... where the program's tensors do, those that no group has moved nearer
+  /// The share of what waits there that is not in the cache before it between calls. In memory: of what is read, that also while streaming
+  /// stores keep the results out of the last cache, and of what is written.
   double missing = 1, missing_beside_streams = 1, missing_results = 1;
+  double missing_at(int level) const { return level == together ? missing : 1; }
 };
 /// Buffers that fit a level together stay there. Pre: `nests` are the program's.
 Residence residence(const ir::TensorProgram& program, const std::vector<Nest>& nests, const hw::Profile& profile, int threads);

@@ -1,19 +1,18 @@
-// Streams between the levels of a CPU's memory: footprints of a tile at every depth of the loops, and what crosses each level because it
-// does not fit.
+// Streams between the levels of a CPU's memory: what crosses each level because it does not fit.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "rtile/accesses.h"
-#include "rtile/walks.h"
+#include "rtile/footprints.h"
 
 namespace rgen::rtile {
 
 namespace {
 
-class Traffic : Walks {
+class Traffic : Footprints {
  public:
-  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Walks(plan), into_(into) {}
+  Traffic(const CountedPlan& plan, std::vector<hw::LevelTraffic>& into) : Footprints(plan), into_(into) {}
 
   /// Streams beyond the first-level cache.
   void run() {
@@ -67,16 +66,6 @@ class Traffic : Walks {
   /// Where partial sums wait that have a place of their own, because their results are narrower or not contiguous; −1: with the results.
   int sums_home_ = -1;
 
-  // of every depth: 0 is the worker's whole share, the last one a single tile, or a step of it
-  std::vector<Loop> loops_;
-  std::vector<int64_t> extents_;       ///< covered, of all axes
-  std::vector<double> touched_;        ///< bytes, of all operands
-  std::vector<double> trips_, total_;  ///< of the loop inside the depth; all bytes touched
-  std::span<const int64_t> covered(size_t depth) const { return std::span(extents_).subspan(depth * n_, n_); }
-  std::span<const double> touched(size_t depth) const {
-    return std::span(touched_).subspan(depth * facts_.operands.size(), facts_.operands.size());
-  }
-
   struct Stream : Stretch {
     double conflicts = 0;       ///< bytes that are fetched again at every step
     double by_turns = 1;        ///< how much longer the second cache takes for rows by turns
@@ -86,43 +75,11 @@ class Traffic : Walks {
   double turns_ = 1;             ///< how much longer lines take that memory delivers to so many rows by turns
   double unprefetched_ = 0;      ///< of what lines take longer of MemoryLevel::kTurns streams, so many times as much
 
-  bool sums_apart(size_t operand) const {
-    const auto& o = facts_.operands[operand];
-    return chunks_ > 1 && o.is_store && (o.element_bytes < kSum || o.coef[size_t(plan_.vec)] != 1);
-  }
   void place_sums() {
     bool apart = false;
     for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) apart |= sums_apart(i);
     if (apart) sums_home_ = near_level(c_.profile, touched_by_worker(), 0.8);
   }
-  /// Bytes of its whole share.
-  double touched_by_worker() const {
-    std::vector<int64_t> all(n_);
-    for (size_t a = 0; a < n_; ++a) all[a] = axes_[a].covered;
-    std::vector<double> each(facts_.operands.size());
-    return footprint(all, each);
-  }
-
-  void walk_depths() {
-    loops_ = all_loops();
-    const size_t depths = loops_.size() + 1, operands = facts_.operands.size();
-    extents_.resize(depths * n_), touched_.resize(depths * operands);
-    trips_.reserve(depths), total_.reserve(depths);
-    for (size_t a = 0; a < n_; ++a) extents_[a] = axes_[a].covered;
-    for (size_t d = 0; d < depths; ++d) {
-      if (d > 0) {
-        const Loop& l = loops_[d - 1];
-        const size_t a = size_t(l.axis);
-        std::copy_n(&extents_[(d - 1) * n_], n_, &extents_[d * n_]);
-        int64_t& x = extents_[d * n_ + a];
-        const int64_t inside = reduced(a) ? l.step : int64_t(std::ceil(double(l.step) * axes_[a].mean)) * plan_.tile[a].unit;
-        trips_.push_back(std::ceil(double(x) / double(std::min(inside, x))));
-        x = std::min(x, inside);
-      }
-      total_.push_back(footprint(covered(d), std::span(touched_).subspan(d * operands, operands)));
-    }
-  }
-
   void walk_streams() {
     streams_.resize(facts_.operands.size());
     double pages = 0;  // that one unrolled body walks on in at once
@@ -135,8 +92,9 @@ class Traffic : Walks {
       if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
       const bool by_turns = facts_.products == 0 && apart(body_lines(i, false));
       s.side_by_side = by_turns && !reduced(size_t(plan_.vec));
-      if (by_turns && c_.missing == 1 && !leaves(i, 1))
-        s.by_turns = std::max(1.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz));
+      if (facts_.products == 0 && from_second(i))
+        s.by_turns +=
+            (by_turns ? 1 : beyond_followed(i)) * std::max(0.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz) - 1);
     }
     unprefetched_ = std::max(0.0, pages - kStreams) / (hw::MemoryLevel::kTurns - kStreams);
     const hw::MemoryLevel& memory = c_.profile.levels.back();
@@ -232,6 +190,7 @@ class Traffic : Walks {
       const auto& o = facts_.operands[i];
       const Moved m = inner == 0 && past_first(i) ? Moved{loaded_past(i)} : moved(i, f);
       double bytes = m.bytes + (memory && !o.is_store ? comes_again(i, m.bytes, c_.profile.levels[inner], f, near) : 0);
+      if (!memory && int(inner) + 1 == c_.together) bytes -= (1 - c_.missing) * std::min(bytes, touched(0)[i]);
       if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
         bytes *= streamed_pieces(i, streams_[i]);
       else
@@ -242,7 +201,7 @@ class Traffic : Walks {
           o.is_store ? t.write_bytes += ns * from.write_gbs(workers()) : t.read_bytes += ns * from.read_gbs(workers());
       }
       const bool asked = next_rows_asked_for(i);
-      if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i);
+      if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i, from);
       const double longer = inner > 0 && !memory && o.is_store ? written_in_pieces(o, from) : 1;
       if (longer > 1) t.piece_bytes += bytes * longer;
       if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= 1 + unprefetched_ * (from.turns - 1);
@@ -319,87 +278,27 @@ class Traffic : Walks {
     if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
   }
 
+  /// Its lines wait in the second cache, and memory delivers nothing meanwhile.
+  bool from_second(size_t i) const { return !leaves(i, 1) && size_t(c_.together) + 1 < c_.profile.levels.size(); }
+
+  /// The share of its lines that no prefetcher of the first cache asks for, though they follow one another: of long bodies, each of whose
+  /// loads comes back far from where it was. Sums of rows of 537 to 8008 floats on Zen 5, by bodies of 2 to 10 lines 0.3 ns a line, of 12
+  /// and 14 0.3 to 0.47, of 18 and more, or of a row without a loop, 0.47, as by turns.
+  double beyond_followed(size_t i) const {
+    constexpr double kFollowed = 4, kNone = 18;  // lines
+    const auto& o = facts_.operands[i];
+    const size_t along = size_t(plan_.vec);
+    if (o.is_store || !reduced(along) || std::abs(o.coef[along]) != 1) return 0;
+    const double lines = double(plan_.tile[along].size()) * o.element_bytes / double(c_.profile.levels[0].line_bytes);
+    return std::clamp((lines - kFollowed) / (kNone - kFollowed), 0.0, 1.0);
+  }
+
   /// Nothing waits for it: asked for while what came before is used, from memory, or all the time, of a packed factor from the last cache.
   bool comes_ahead(size_t i, size_t from) const {
     if (i >= facts_.reads || plan_.operands[i].ahead == 0 || int(from) != c_.home[size_t(facts_.operands[i].tensor)]) return false;
     if (from + 1 < c_.profile.levels.size()) return packed(i);
     // of several streams, memory is what binds: their time is that of turns_
     return plan_.operands[i].streams == 1 && (facts_.products > 0 || !nest_.has_reduction() || plan_.operands[i].slides >= 0);
-  }
-
-  /// The plan's; and those of the reduction inside the tile, where it matters what each of their iterations has in common with the next.
-  std::vector<Loop> all_loops() const {
-    std::vector<Loop> loops = plan_.loops;
-    if (facts_.slides)
-      for (int a : plan_.reduce_order)
-        if (axes_[size_t(a)].trips > 1)
-          loops.push_back({a, axes_[size_t(a)].unroll * (a == plan_.k_axis ? plan_.k_step : plan_.tile[size_t(a)].unit)});
-    return loops;
-  }
-
-  /// Bytes touched by all operands, and by each, while the axes cover `extents`.
-  double footprint(std::span<const int64_t> extents, std::span<double> each) const {
-    double sum = 0;
-    for (size_t i = 0; i < each.size(); ++i) {
-      const auto& o = facts_.operands[i];
-      each[i] = footprint_bytes(o, extents, c_.profile.levels[0].line_bytes, fetch_of(facts_, plan_, i, Fetch::rows));
-      each[i] *= inside(i, extents);
-      if (placed(i, Placement::box)) each[i] *= o.box(plan_.operands[i]).spread;
-      if (packed(i)) each[i] *= made_up(i, extents);
-      if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
-      sum += each[i];
-    }
-    return sum;
-  }
-
-  /// A packed operand's place over that of its elements: whole vectors, and whole steps of k.
-  double made_up(size_t operand, std::span<const int64_t> extents) const {
-    const auto& o = facts_.operands[operand];
-    const auto up = [&](int axis, int64_t unit) {
-      if (axis < 0 || o.coef[size_t(axis)] == 0) return 1.0;
-      return double(round_up(extents[size_t(axis)], unit)) / double(extents[size_t(axis)]);
-    };
-    return up(plan_.vec, plan_.tile[size_t(plan_.vec)].unit) * (int(operand) == plan_.operand_b ? up(plan_.k_axis, plan_.k_step) : 1);
-  }
-
-  /// The share of what boxes of such extents reach that is read, on average over the nest: what is outside of a tensor is not there, and
-  /// where taps are left out, of a factor come only those that some place of the box needs.
-  double inside(size_t operand, std::span<const int64_t> extents) const {
-    const auto& o = facts_.operands[operand];
-    double share = 1;
-    if (!plan_.taps || !o.inner || o.is_store) return share;
-    for (const PaddedTaps& t : *plan_.taps) {
-      const size_t tap = size_t(t.reduced), place = size_t(t.output);
-      const bool left_out = plan_.left_out(t) != NestPlan::LeftOut::nowhere;
-      if (o.coef[tap] == 0) continue;
-      if (o.coef[place] == 0)
-        share *= left_out ? t.share(extents[place]) : 1;
-      else if (left_out || placed(operand, Placement::direct))
-        share *= t.inside(extents[tap], extents[place]);
-    }
-    return share;
-  }
-
-  /// Of an operand of whose bytes the iterations of a loop along `axis` read some in common, `bytes` each and `together` all: those that
-  /// the cache still holds from the iterations before come once. A window over rows of which an iteration takes a piece finds none of them
-  /// in the next ones. `around`, `within`: what the loop and one iteration cover; `occupied`: by all operands in one.
-  double sliding(size_t operand, std::span<const int64_t> around, std::span<const int64_t> within, int axis, double occupied, double bytes,
-                 double together, double capacity) const {
-    const size_t a = size_t(axis);
-    std::vector<int64_t> extents(within.begin(), within.end());
-    std::vector<double> each(facts_.operands.size());
-    const auto of = [&](double iterations) {
-      extents[a] = std::min(around[a], int64_t(iterations) * within[a]);
-      return footprint(extents, each);
-    };
-    const double all = double(around[a]) / double(within[a]), next = of(2) - occupied;
-    const double held = std::clamp(1 + std::floor((capacity - occupied) / std::max(1.0, next)), 1.0, std::max(1.0, std::floor(all) - 1));
-    // of as many iterations more, since the lines of one depend on where it begins
-    const double more = std::max(1.0, std::min(held, std::floor(all) - held));
-    of(held);
-    const double before = each[operand];
-    of(held + more);
-    return std::clamp(before + (all - held) * (each[operand] - before) / more, together, std::max(all * bytes, together));
   }
 
   bool past_first(size_t operand) const { return operand < facts_.reads && plan_.operands[operand].past_first; }
@@ -435,7 +334,6 @@ class Traffic : Walks {
   /// A tile that goes on with partial sums from memory begins when they are there: most of the latency, in shares of it as runs count (6
   /// to 24 rows of 256 bytes on Zen 4: 100 ns).
   static constexpr double kSumsWait = 6;
-  static constexpr int kSum = 4;  ///< bytes
   double tile_bytes(const NestFacts::OperandFacts& o) const {
     double bytes = o.element_bytes;
     for (size_t a = 0; a < n_; ++a)
@@ -460,7 +358,7 @@ class Traffic : Walks {
 
   /// Bytes a cycle that the second cache delivers of several rows by turns: 119 against 180 to 235 GB/s of one row after the other on Zen
   /// 5; on Zen 4, whose second cache delivers half as much, all. Products hide it, and so does what memory delivers ahead of its use.
-  static constexpr double kByTurns = 36;
+  static constexpr double kByTurns = 33;
 
   /// What tile registers take from the second cache, rows one after the other or apart, against vectors (Granite Rapids: 165 GB/s of 201).
   static constexpr double kByTiles = 1.2;

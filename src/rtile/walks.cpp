@@ -1,6 +1,7 @@
 #include "rtile/walks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -108,6 +109,15 @@ double Walks::slow_pieces(size_t i) const {
   return o.coef[size_t(plan_.combining->along)] == piece ? 0 : kEnds / double(piece * o.element_bytes);
 }
 
+double Walks::sharing_sets(const NestFacts::OperandFacts& o, const hw::MemoryLevel& from) const {
+  constexpr std::array<double, 7> kShare = {0, 0.08, 0.14, 0.62, 1, 1.6, 2.2};  // of rows 1, 2, 4, … lines apart
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  if (l1.ways <= 0) return 0;
+  const double all = double(l1.capacity_bytes / l1.ways / l1.line_bytes);
+  const auto twice = size_t(std::log2(std::max(1.0, all / sets_of(o, l1))));
+  return (from.kib_columns - from.columns) * kShare[std::min(twice, kShare.size() - 1)];
+}
+
 double Walks::column_bytes(size_t i) const {
   const auto& o = facts_.operands[i];
   const double line = double(c_.profile.levels[0].line_bytes);
@@ -139,8 +149,9 @@ int64_t Walks::piece_bytes(size_t i) const {
   return piece;
 }
 
-double Walks::in_pieces(size_t i) const {
-  constexpr double kShort = 1024, kOfShort = 0.3, kNear = 0.6, kFar = 0.75;  // bytes; what pieces of one line take beside
+double Walks::in_pieces(size_t i, const hw::MemoryLevel& last) const {
+  constexpr double kShort = 1024, kOfShort = 0.5, kFar = 1.25,
+                   kEveryOther = 0.35;  // bytes; of what a column's lines take beside; prefetchers bring both
   const auto& o = facts_.operands[i];
   if (packed(i)) return 1;
   int walked = -1;  // innermost
@@ -159,15 +170,16 @@ double Walks::in_pieces(size_t i) const {
     else
       by_turns |= step(a) > 2 * line && in_body(a) > 1;
   }
-  const double piece = std::max(line, double(piece_bytes(i)));
+  const double piece = std::max(line, double(piece_bytes(i))), beside = last.columns - 1, shared = sharing_sets(o, last);
   if (piece >= row) return 1;
   if (step(size_t(walked)) > 2 * line) {
     // a line's neighbour comes with it, and the results take as much
     const double near_bytes = 4 * column_bytes(i);
     const double far = std::clamp(std::log2(near_bytes / double(c_.profile.levels[1].capacity_bytes)) / 2, 0.0, 1.0);
-    return 1 + (kNear + (kFar - kNear) * far) * std::sqrt(line / piece);
+    return 1 + beside * (1 + (kFar - 1) * far) * std::sqrt(line / piece) + shared * line / piece;
   }
-  return by_turns && row < kShort ? 1 + kOfShort * (line / piece) * (line / piece) : 1;
+  if (step(size_t(walked)) == 2 * line && piece == line) return 1 + kEveryOther;
+  return by_turns && row < kShort ? 1 + kOfShort * beside * (line / piece) * (line / piece) : 1;
 }
 
 /// All places again, `size` times in steps of `stride`.
@@ -310,7 +322,7 @@ bool Walks::goes_on(size_t i) const {
 
 bool Walks::apart(const std::vector<int64_t>& lines) const {
   const int64_t line = c_.profile.levels[0].line_bytes;
-  const auto gap = [&](int64_t a, int64_t b) { return b - a > 2 * line; };
+  const auto gap = [&](int64_t a, int64_t b) { return b - a >= 2 * line; };
   return lines.back() - lines.front() > 8 * line && std::adjacent_find(lines.begin(), lines.end(), gap) != lines.end();
 }
 

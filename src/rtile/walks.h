@@ -43,7 +43,12 @@ class Walks : public CountedPlan {
   /// long, so that the second cache has lost what came with a line when its turn comes (2 × 2 depthwise, columns of 1600 lines 207 µs, of
   /// 6400 262; Zen 4). Of short rows by turns, where they leave that cache between uses: 2 to 16 rows of 256 to 1000 bytes, pieces of one
   /// line 1.3 to 3.5 times as long, of two lines 1.1 to 1.6, of four as long (13 MB of 32, beside other guests).
-  double in_pieces(size_t operand) const;
+  double in_pieces(size_t operand, const hw::MemoryLevel& last) const;
+
+  /// What columns take longer where their lines share sets: by rows 1, 2, 3, 4, 6, 8, 16, 32 and 64 lines apart a line
+  /// takes 1.0, 1.1, 1.05, 1.3, 1.1, 2.2, 3, 3.7 to 4.7 and 4.2 to 7.8 times as long as row by row, two
+  /// lines 1.0, 1.0, 1.0, 1.1, 1.0, 1.4, 1.75, 2.1 to 2.5 and 2.5 to 4 (3 and 8 MB from the last cache of a Zen 5).
+  double sharing_sets(const NestFacts::OperandFacts& o, const hw::MemoryLevel& from) const;
 
   /// The share of an operand's lines from memory that products wait for because several rows of a page are read by turns
   /// (hw::MemoryLevel::page_rows_ns is what four rows wait): prefetchers follow one walk a page. Rows less than half a KiB apart are

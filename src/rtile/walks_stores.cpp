@@ -48,10 +48,13 @@ double Walks::slow_stores(const NestFacts::OperandFacts& o) const {
 }
 
 double Walks::written_in_pieces(const NestFacts::OperandFacts& o, const hw::MemoryLevel& to) const {
-  if (to.pieces == 1) return 1;
+  constexpr double kOfRead = 0.75, kFewSets = 4;  // those wait for their stores (waiting_stores)
   const WriteWalk w = write_walk(o);
-  const double line = double(c_.profile.levels[0].line_bytes);
-  return w.jumps && !w.neighbours ? 1 + (to.pieces - 1) * std::sqrt(line / std::max(line, w.bytes)) : 1;
+  if (!w.jumps || w.neighbours) return 1;
+  const hw::MemoryLevel& l1 = c_.profile.levels[0];
+  const double line = double(l1.line_bytes), piece = std::max(line, w.bytes);
+  const double shared = l1.ways > 0 && sets_of(o, l1) > kFewSets ? kOfRead * sharing_sets(o, to) : 0;
+  return 1 + (to.pieces - 1) * std::sqrt(line / piece) + shared * line / piece;
 }
 
 bool Walks::across(const NestFacts::OperandFacts& o, size_t a) const {

@@ -152,8 +152,7 @@ class Counter : CountedPlan {
     const auto& p = c_.profile;
     const size_t home = size_t(std::max(0, c_.home[size_t(o.tensor)]));
     const hw::MemoryLevel &from = p.levels[home], &to = p.levels[std::max(home, size_t(near_level(p, written, 0.8)))];
-    const double missing = home + 1 == p.levels.size() ? c_.missing : 1;
-    return missing * read / from.read_gbs(workers()) + written / to.write_gbs(workers());
+    return c_.missing_at(int(home)) * read / from.read_gbs(workers()) + written / to.write_gbs(workers());
   }
 
   /// An activation packed before the nest, or before the fused group of which this is one tile: rows of 32-bit groups that change places
