@@ -46,7 +46,8 @@ struct MemoryLevel {
   double pieces = 1;
   /// ... and one that is read alone in its row, then one of the next, as one of rows read one after the other; likewise the default.
   double columns = 1.6;
-  double kib_columns = 0;  ///< ... of rows of a KiB, which share a sixteenth of the sets; 0: as `columns`
+  double kib_columns = 0;  ///< ... of rows of a KiB, which share a sixteenth of the sets; 0: not measured, `columns` is for all, and what
+                           ///< begins a stretch is waited for beside it
   /// ... how many times as long lines take that `kTurns` rows deliver by turns as those of one row; the default holds elsewhere, too.
   double turns = 2;
   static constexpr int kTurns = 24;

@@ -138,7 +138,6 @@ class Reader {
                                {"misses", &out.misses},
                                {"kept", &out.kept}})
       if (of_cache(key, i > 1, "a cache beyond the second")) *figure = value(in[key]);
-    if (!in.contains("kib_columns")) out.kib_columns = out.columns;
     out.overlap = value(in["overlap"]);
     return out;
   }

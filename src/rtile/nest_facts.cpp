@@ -211,6 +211,12 @@ NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest) {
     outer.count(*s.value);
     stores(s, false);
   }
+  const auto used_again = [&](const NestFacts::OperandFacts& o) {
+    bool again = false;
+    for (size_t a = 0; a < nest.axes.size(); ++a) again |= !nest.axes[a].reduced && nest.axes[a].extent > 1 && o.coef[a] == 0;
+    return o.inner && again;
+  };
+  f.contracts = f.products > 0 && std::any_of(f.operands.begin(), f.operands.begin() + std::ptrdiff_t(f.reads), used_again);
   return f;
 }
 

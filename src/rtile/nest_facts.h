@@ -42,8 +42,9 @@ struct NestFacts {
   std::vector<int64_t> extents, full_extents;  ///< the nest's
   std::vector<OperandFacts> operands;          ///< reads (as NestPlan::operands), then one per stored statement
   size_t reads = 0;
-  int products = 0;     ///< inner sum statements that are one multiply-add
-  bool slides = false;  ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same
+  int products = 0;        ///< inner sum statements that are one multiply-add
+  bool contracts = false;  ///< ... whose factors are used again along output axes, not those of squares
+  bool slides = false;     ///< a dimension is walked by a reduced and by an output axis: neighbouring steps read the same
   struct Function {
     std::string_view name;    ///< as in a profile
     std::vector<bool> along;  ///< the axes on which its argument depends: points that differ in others share one evaluation

@@ -90,9 +90,9 @@ class Traffic : Footprints {
       const std::vector<int64_t> lines = body_lines(i);
       s.conflicts = conflicts(lines).bytes;
       if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
-      const bool by_turns = facts_.products == 0 && apart(body_lines(i, false));
+      const bool by_turns = !facts_.contracts && apart(body_lines(i, false));
       s.side_by_side = by_turns && !reduced(size_t(plan_.vec));
-      if (facts_.products == 0 && from_second(i))
+      if (!facts_.contracts && from_second(i))
         s.by_turns +=
             (by_turns ? 1 : beyond_followed(i)) * std::max(0.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz) - 1);
     }
@@ -194,7 +194,7 @@ class Traffic : Footprints {
       if (memory && o.is_store && plan_.stream)  // nothing waits for a line that is written whole
         bytes *= streamed_pieces(i, streams_[i]);
       else
-        bytes = waited_for(i, bytes, memory, t);
+        bytes = waited_for(i, bytes, from, t);
       if (inner == 0) {
         bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
         if (const double ns = split_ns(i, m.bytes, from); ns > 0)
@@ -245,21 +245,22 @@ class Traffic : Footprints {
   }
 
   /// Bytes that count as much as these, which come or go line by line; and the misses that nothing follows.
-  double waited_for(size_t i, double bytes, bool memory, hw::LevelTraffic& t) const {
+  double waited_for(size_t i, double bytes, const hw::MemoryLevel& from, hw::LevelTraffic& t) const {
     const auto& o = facts_.operands[i];
     const Stream& s = streams_[i];
+    const bool memory = &from == &c_.profile.levels.back();
     if (memory) bytes *= o.is_store ? c_.missing_results : plan_.stream ? c_.missing_beside_streams : c_.missing;
-    if (const hw::MemoryLevel& from = c_.profile.levels.back(); memory && from.page_rows_ns > 0)
-      t.waits += bytes / from.line_bytes * from.page_rows_ns / from.latency_ns * rows_in_pages(i);
+    if (memory && from.page_rows_ns > 0) t.waits += bytes / from.line_bytes * from.page_rows_ns / from.latency_ns * rows_in_pages(i);
     if (memory && o.is_store) bytes *= 1 + slow_stores(o);
     const bool window = !o.is_store && plan_.operands[i].slides >= 0;
     const bool asked = window || passes_by(i) || next_rows_asked_for(i);  // for each line
-    const double alone = memory ? 1 : o.is_store ? 0 : std::min(1.0, s.bytes / kOverlapped);
+    const bool measured = from.kib_columns > 0;                           // what columns take, misses and all
+    const double alone = memory ? 1 : o.is_store || measured ? 0 : std::min(1.0, s.bytes / kOverlapped);
     // lines of a window are asked for a tile ahead: soon enough for its next place, not to hide a jump
     if (!asked || (window && !memory)) t.runs += alone * bytes / s.bytes;
     const double slow = window ? std::min(2.0, 2 * s.slow) : next_rows_asked_for(i) ? slow_pieces(i) : asked ? slow_rows(i) : s.slow;
     if (memory && !o.is_store) bytes *= 1 + slow;
-    if (memory && s.side_by_side && c_.profile.levels.back().rows.empty()) bytes *= kReadTurns;
+    if (memory && s.side_by_side && from.rows.empty()) bytes *= kReadTurns;
     return bytes;
   }
 

@@ -112,7 +112,7 @@ double Walks::slow_pieces(size_t i) const {
 double Walks::sharing_sets(const NestFacts::OperandFacts& o, const hw::MemoryLevel& from) const {
   constexpr std::array<double, 7> kShare = {0, 0.08, 0.14, 0.62, 1, 1.6, 2.2};  // of rows 1, 2, 4, … lines apart
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  if (l1.ways <= 0) return 0;
+  if (l1.ways <= 0 || from.kib_columns == 0) return 0;
   const double all = double(l1.capacity_bytes / l1.ways / l1.line_bytes);
   const auto twice = size_t(std::log2(std::max(1.0, all / sets_of(o, l1))));
   return (from.kib_columns - from.columns) * kShare[std::min(twice, kShare.size() - 1)];
@@ -220,7 +220,7 @@ double Walks::crowding(size_t i) const {
   constexpr int64_t kLive = 6;  // lines of a row: the one that is used, its neighbour, those ahead
   constexpr double kWait = 0.07;
   const hw::MemoryLevel& l1 = c_.profile.levels[0];
-  if (facts_.products > 0 || l1.ways <= 0 || packed(i)) return 0;
+  if (facts_.contracts || l1.ways <= 0 || packed(i)) return 0;
   std::vector<int64_t> rows = rows_by_turns(i);
   if (rows.size() < 4) return 0;
   const int64_t way = l1.capacity_bytes / l1.ways, live = kLive * l1.line_bytes;

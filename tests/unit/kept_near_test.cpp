@@ -50,7 +50,11 @@ TEST_CASE("a second cache that is too small keeps a part") {
 
 TEST_CASE("sums from the second cache by few lines at a time") {
   const hw::Profile profile = hw::load_profile("zen5");
-  const ir::TensorProgram program = sums(64, 1600);
+  ir::TensorProgram program = sums(64, 1600);
+  SUBCASE("") {}
+  SUBCASE("of squares, which are no contraction")
+  program = ir::parse_program(
+      R"--({"inputs": {"X": {"shape": [64, 1600], "dtype": "f32"}}, "compute": ["Y[i:64] = sum(k:1600 | X[i, k] * X[i, k])"], "outputs": ["Y"]})--");
   const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
   const rtile::Nest nest = c.program->groups[0].group.nests[0];
   const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
@@ -86,5 +90,23 @@ TEST_CASE("columns cost more where their lines share sets") {
   CHECK(beyond(16 * 16) > 2.5);
   CHECK(beyond(8 * 16) > 1.8);
   CHECK(beyond(12 * 16) < 1.5);
-  CHECK(hw::load_profile("zen4").levels[2].kib_columns == hw::load_profile("zen4").levels[2].columns);
+  CHECK(hw::load_profile("zen4").levels[2].kib_columns == 0);  // not measured
+}
+
+TEST_CASE("a map's tiles follow one another as a loop's iterations") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const ir::TensorProgram program =
+      ir::parse_program(R"({"op": "bias_act", "dtype": "f32", "params": {"shape": [100, 800]}, "epilogue": ["bias", "relu"]})");
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::Nest nest = c.program->groups[0].group.nests[0];
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  const auto counted = [&](int64_t vectors) {
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    REQUIRE(nest.axes.size() == 2);
+    plan.tile = {{100, 1, 1}, {800, 16, 16 * vectors}}, plan.loops = {{0, 1}, {1, 1}};
+    return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context);
+  };
+  const hw::Workload one = counted(1), ten = counted(10);
+  CHECK(one.instructions - ten.instructions == doctest::Approx(3.0 * (5000 - 500)));
+  CHECK(one.call_overheads == ten.call_overheads);
 }
