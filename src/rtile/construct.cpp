@@ -45,7 +45,7 @@ class NestPlanner {
   std::map<Key, PlannedNest> planned_;
 
   static Key key(const Nest& nest, const std::vector<int>& keep, const PlanContext& c) {
-    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, c.tile_warps, int64_t(c.ahead_bytes)}};
+    Key k{{}, {c.threads, c.sharers, c.register_tiles, c.warps, c.tile_warps, c.together, int64_t(c.ahead_bytes)}};
     for (double share : {c.missing, c.missing_beside_streams, c.missing_results}) k.second.push_back(int64_t(share * 1e6));
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];

@@ -35,9 +35,10 @@ double capacity_together(const hw::MemoryLevel& level, int threads) {
 constexpr double kFirst = 0.9;
 
 size_t level_that_holds(const hw::Profile& profile, double bytes, int threads) {
+  const bool cpu = profile.kind == hw::Profile::Kind::cpu;
   for (size_t l = 0; l + 1 < profile.levels.size(); ++l) {
-    const bool shared_with_others = profile.kind == hw::Profile::Kind::cpu && l > 1 && l + 2 == profile.levels.size();
-    if (bytes <= (shared_with_others ? 0.5 : l == 0 ? kFirst : 0.8) * capacity_together(profile.levels[l], threads)) return l;
+    const bool shared_with_others = cpu && l > 1 && l + 2 == profile.levels.size();
+    if (bytes <= (shared_with_others ? 0.5 : cpu && l == 0 ? kFirst : 0.8) * capacity_together(profile.levels[l], threads)) return l;
   }
   return profile.levels.size() - 1;
 }
