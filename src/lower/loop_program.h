@@ -174,6 +174,7 @@ struct LoopProgram {
   std::vector<Prepack> prepacks;
   int64_t workspace_bytes = 0;
   int lanes = 1;
+  bool warps() const { return lanes == 32; }  ///< a GPU's
 };
 
 /// Registers, variables and pointers defined before use, calls well-formed. Throws Error{internal} naming the procedure.

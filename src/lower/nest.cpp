@@ -142,7 +142,7 @@ void NestLowering::loops(size_t i) {
   if (tile(a).blocks == 1 && !dealt_out) return loops(i + 1);
   const Blocking& t = tile(a);
   const bool one = end_[x] - begin_[x] == Int(1);  // a part of one block
-  if (i + 1 == c_.plan.loops.size() && !one && b_.program.lanes != 32 && c_.plan.runs(a).size() > 1) return loops_of_runs(a);
+  if (i + 1 == c_.plan.loops.size() && !one && !b_.program.warps() && c_.plan.runs(a).size() > 1) return loops_of_runs(a);
   const int block = b_.variable(name(a) + "_block", 0, t.blocks - 1);
   const int start = b_.variable(name(a), 0, t.start(t.blocks - 1));
   const auto inside = [&] {
@@ -159,19 +159,27 @@ void NestLowering::loops(size_t i) {
   }
 }
 
+std::optional<NestLowering::Range> NestLowering::blocks_of(int a, const rtile::NestPlan::Run& r) {
+  const size_t x = size_t(a);
+  const auto [first_begin, last_begin] = b_.range(begin_[x]);
+  const auto [first_end, last_end] = b_.range(end_[x]);
+  if (first_begin >= r.to || last_end <= r.from) return {};
+  const int64_t blocks = tile(a).blocks;
+  const Int from = last_begin <= r.from    ? Int(r.from)
+                   : first_begin >= r.from ? begin_[x]
+                                           : let(LetInt::Op::max, name(a) + "_from", begin_[x], Int(r.from), blocks);
+  const Int to = first_end >= r.to  ? Int(r.to)
+                 : last_end <= r.to ? end_[x]
+                                    : let(LetInt::Op::min, name(a) + "_to", end_[x], Int(r.to), blocks);
+  return Range{from, to};
+}
+
 void NestLowering::loops_of_runs(int a) {
   const size_t x = size_t(a);
   const Blocking& t = tile(a);
-  const auto [first_begin, last_begin] = b_.range(begin_[x]);
-  const auto [first_end, last_end] = b_.range(end_[x]);
   for (const rtile::NestPlan::Run& r : c_.plan.runs(a)) {
-    if (first_begin >= r.to || last_end <= r.from) continue;
-    const Int from = last_begin <= r.from    ? Int(r.from)
-                     : first_begin >= r.from ? begin_[x]
-                                             : let(LetInt::Op::max, name(a) + "_from", begin_[x], Int(r.from), t.blocks);
-    const Int to = first_end >= r.to  ? Int(r.to)
-                   : last_end <= r.to ? end_[x]
-                                      : let(LetInt::Op::min, name(a) + "_to", end_[x], Int(r.to), t.blocks);
+    const std::optional<Range> blocks = blocks_of(a, r);
+    if (!blocks) continue;
     const int block = b_.variable(name(a) + "_block", r.from, r.to - 1);
     const int start = b_.variable(name(a), t.start(r.from), t.start(r.to - 1));
     const auto inside = [&] {
@@ -181,11 +189,11 @@ void NestLowering::loops_of_runs(int a) {
       choose();
       params_.start[x] = params_.block[x] = in_runs_ = -1;
     };
-    if (to - from == Int(1)) {
-      put({LetInt{LetInt::Op::value, block, from, Int(0)}});
+    if (blocks->length() == Int(1)) {
+      put({LetInt{LetInt::Op::value, block, blocks->from, Int(0)}});
       inside();
     } else {
-      in_loop(block, from, to, 1, inside);
+      in_loop(block, blocks->from, blocks->to, 1, inside);
     }
   }
 }

@@ -51,17 +51,18 @@ void NestLowering::choose_run(int a, const TileVariant& v) {
   const auto [first_begin, last_begin] = b_.range(begin_[x]);
   const auto [first_end, last_end] = b_.range(end_[x]);
   for (const NestPlan::Run& r : c_.plan.runs(a)) {
-    if (first_begin >= r.to || last_end <= r.from) continue;
+    const std::optional<Range> blocks = blocks_of(a, r);
+    if (!blocks) continue;
     TileVariant w = sized(v, a, r);
-    const Int from = last_begin <= r.from ? let(LetInt::Op::value, name(a) + "_from", Int(r.from), Int(0), t.blocks)
-                                          : let(LetInt::Op::max, name(a) + "_from", begin_[x], Int(r.from), t.blocks);
-    const Int to = first_end >= r.to ? let(LetInt::Op::value, name(a) + "_to", Int(r.to), Int(0), t.blocks)
-                                     : let(LetInt::Op::min, name(a) + "_to", end_[x], Int(r.to), t.blocks);
     const auto variable = [](const Int& i) { return i.terms.front().first; };
+    const auto named = [&](const char* what, const Int& i) {
+      const bool is = i.terms.size() == 1 && i == Int::var(variable(i));
+      return variable(is ? i : let(LetInt::Op::value, name(a) + what, i, Int(0), t.blocks));
+    };
     const auto run = [&] {
       if (r.length() > 1) {
         w.run = true;
-        params_.run_from = variable(from), params_.run_to = variable(to);
+        params_.run_from = named("_from", blocks->from), params_.run_to = named("_to", blocks->to);
       } else {
         params_.block[x] = variable(let(LetInt::Op::value, name(a) + "_block", Int(r.from), Int(0), r.from));
         params_.start[x] = variable(let(LetInt::Op::value, name(a), Int(t.start(r.from)), Int(0), t.start(r.from)));
@@ -71,7 +72,7 @@ void NestLowering::choose_run(int a, const TileVariant& v) {
     if (last_begin < r.to && first_end > r.from && last_begin < first_end)
       run();
     else
-      branch({to - from - Int(1)}, run, [] {});
+      branch({blocks->length() - Int(1)}, run, [] {});
     params_.start[x] = params_.block[x] = params_.run_from = params_.run_to = -1;
   }
 }

@@ -66,7 +66,7 @@ Body Tile::emit() {
     epilogue();
   if (c_.plan.form == AtomForm::matrix) restore_shapes();
   Body body = ordered(std::move(scopes_[0].body));
-  if (physical() != 32) mark_bases(b_.program, body);
+  if (!b_.program.warps()) mark_bases(b_.program, body);
   return body;
 }
 

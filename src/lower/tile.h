@@ -115,7 +115,7 @@ class Tile {
 
   // ---- emission ----
   Scope& scope() { return scopes_.back(); }
-  Body ordered(Body body) const { return physical() == 32 ? loads_first(b_.program, std::move(body)) : std::move(body); }
+  Body ordered(Body body) const { return b_.program.warps() ? loads_first(b_.program, std::move(body)) : std::move(body); }
   void put(Stmt s) {
     if (const LetInt* let = std::get_if<LetInt>(&s.node)) let_depth_.emplace(let->var, scopes_.size() - 1);
     scope().body.push_back(std::move(s));

@@ -127,7 +127,8 @@ Op Tile::unguarded(int operand) {
   if (!whole) args.push_back(v_.part ? Int::var(params_.part) : Int(lanes()));
   // nests of a GPU's tile read rows of an input again, which may wait in registers
   const bool in_group = std::any_of(c_.origin.begin(), c_.origin.end(), [](int from) { return from >= 0; });
-  const bool again = physical() == 32 && in_group && is_float(t.dtype) && b_.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
+  const bool again =
+      b_.program.warps() && in_group && is_float(t.dtype) && b_.program.buffers[size_t(m.buffer)].kind == Buffer::Kind::input;
   return {family + (stride != 1 ? "gather_" : again ? "ldg_" : "load_") + type + (whole ? "" : "_n"), -1, false, std::move(args)};
 }
 
@@ -216,7 +217,7 @@ Value Tile::conditional(std::vector<Int> conditions, const std::string& primitiv
     put({Op{primitive, r, false, std::move(args)}});
     return {Reg{r}, integer};
   }
-  const bool warps = physical() == 32;  // of a GPU: its lanes branch at little cost
+  const bool warps = b_.program.warps();  // of a GPU: its lanes branch at little cost
   if (!warps && (primitive == "vf_bcast_f32" || primitive == "vf_load_f32")) {
     args.push_back(fill);
     args.insert(args.end(), conditions.begin(), conditions.end());
