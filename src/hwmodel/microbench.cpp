@@ -96,6 +96,7 @@ class Recorder {
       // whichever level is the second, if one was left out
       record(level, "split_reads", kept.size() == 1, m.split_reads_ns, 0.02, "ns");
       record(level, "split_writes", kept.size() == 1, m.split_writes_ns, 0.02, "ns");
+      record(level, "apart", kept.size() == 1, m.apart_ns, 0, "ns");
       record(level, "pieces", kept.size() > 1, m.pieces, 1.05, "ratio");
       record(level, "columns", kept.size() > 1, m.columns, 0, "ratio");
       record(level, "kib_columns", kept.size() > 1, m.kib_columns, 0, "ratio");

@@ -94,7 +94,7 @@ struct LevelFigures {
   bool reduced = false;        ///< less than was reported
   double latency_ns = 0;
   double overlap = -1;  ///< how much of its read time adds to that of multiplications beside it (0 … 1); < 0: not measured
-  double split_reads_ns = -1, split_writes_ns = -1, pieces = -1, columns = -1, kib_columns = -1, turns = -1,
+  double split_reads_ns = -1, split_writes_ns = -1, apart_ns = -1, pieces = -1, columns = -1, kib_columns = -1, turns = -1,
          kept = -1;  ///< MemoryLevel's, where it has them; < 0: not measured
   struct Row {
     int sharers;

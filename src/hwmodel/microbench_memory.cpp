@@ -209,18 +209,26 @@ class Probe {
     return std::max(0.0, (read(split) - read(0)) / double(bytes / line));  // of each line one vector ends in the next
   }
 
-  // The same of copies that write four rows by turns: rows that all begin lines, and rows of which each begins further on in one.
+  // ns a line, read and written, of copies of so many bytes that take four rows by turns.
+  double turns_ns(int64_t bytes, int64_t row, int64_t stride) {
+    constexpr int64_t rows = 4;
+    const int64_t groups = bytes / 2 / (rows * stride);
+    const double ns = pass_ns([&] {
+      std::byte *from = arena_.data(), *to = from + round_up(bytes / 2, 4096) + 2112;  // at another place of a page
+      for (int64_t g = 0; g < groups; ++g) streams_.turns(from + g * rows * stride, to + g * rows * stride, row, stride);
+    });
+    return ns / double(groups * rows * row / line);
+  }
+  // The same of such copies: rows that all begin lines, and rows of which each begins further on in one.
   double split_writes_ns(int64_t bytes) {
-    constexpr int64_t row = 640, rows = 4;
-    const int64_t groups = bytes / 2 / (rows * (row + line));
-    const auto copy = [&](int64_t stride) {
-      return pass_ns([&, stride] {
-        std::byte *from = arena_.data(), *to = from + round_up(bytes / 2, 4096) + 2112;  // at another place of a page
-        for (int64_t g = 0; g < groups; ++g) streams_.turns(from + g * rows * stride, to + g * rows * stride, row, stride);
-      });
-    };
+    constexpr int64_t row = 640;
     const double share = 1 - double(split) / line;  // of the rows
-    return std::max(0.0, (copy(row + split) - copy(row)) / (share * double(groups * rows * row / line)));
+    return std::max(0.0, (turns_ns(bytes, row, row + split) - turns_ns(bytes, row, row)) / share);
+  }
+  // A line of rows by turns, one way.
+  double apart_ns(int64_t bytes) {
+    constexpr int64_t row = 1024;
+    return turns_ns(bytes, row, row) / 2;
   }
 
   // How many times as long as one after the other lines take of which `pass(begin, rows, stride)` touches one of each row, then the next:
@@ -364,6 +372,7 @@ std::vector<LevelFigures> measure_memory(Team& team, const std::vector<CacheLeve
   if (probe.turns() && memory > 1) {
     const int64_t inside = probe.inside(1, 1);
     levels[1].split_reads_ns = probe.split_reads_ns(inside), levels[1].split_writes_ns = probe.split_writes_ns(inside);
+    levels[1].apart_ns = probe.apart_ns(inside);
     for (size_t i = 2; i < memory; ++i) levels[i].pieces = probe.pieces_as_rows(probe.inside(i, 1));
   }
   for (size_t i = 2; i < memory; ++i) {

@@ -42,6 +42,8 @@ struct MemoryLevel {
   /// Of the second level: ns by which a vector takes longer that is read from it and ends in the next line; and one that is stored so where
   /// a copy writes several rows by turns, so that other stores come between those of a line.
   double split_reads_ns = 0, split_writes_ns = 0;
+  /// ... ns in which it delivers or takes a line of rows by turns, which no prefetcher of the first cache follows; 0: not measured.
+  double apart_ns = 0;
   /// Of caches beyond the second: how many times as long a line takes that is written alone in its row as one of a row written whole.
   double pieces = 1;
   /// ... and one that is read alone in its row, then one of the next, as one of rows read one after the other; likewise the default.

@@ -131,6 +131,7 @@ class Reader {
     };
     if (of_cache("split_reads", i == 1, "the second level")) out.split_reads_ns = nanoseconds(in["split_reads"]);
     if (of_cache("split_writes", i == 1, "the second level")) out.split_writes_ns = nanoseconds(in["split_writes"]);
+    if (of_cache("apart", i == 1, "the second level")) out.apart_ns = nanoseconds(in["apart"]);
     for (auto [key, figure] : {std::pair{"pieces", &out.pieces},
                                {"columns", &out.columns},
                                {"kib_columns", &out.kib_columns},

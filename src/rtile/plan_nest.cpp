@@ -54,8 +54,11 @@ double Planner::share_of_time(size_t operand) const {
   const auto& o = facts_.operands[operand];
   const int home = c_.home[size_t(o.tensor)];
   if (home < 2) return 0;
-  const double bytes = c_.missing_at(home) * footprint_bytes(o, facts_.extents, c_.profile.levels[0].line_bytes, Fetch::rows);
-  return bytes / c_.profile.levels[size_t(home)].read_gbs(c_.threads) * W_ * fma_->per_ns / (double(nest_.points()) * facts_.products);
+  const hw::MemoryLevel& level = c_.profile.levels[size_t(home)];
+  const double missing = o.is_store && c_.beyond_caches(o.tensor) ? c_.missing_results : c_.missing_at(home);
+  const double bytes = missing * footprint_bytes(o, facts_.extents, c_.profile.levels[0].line_bytes, Fetch::rows);
+  return bytes / (o.is_store ? level.write_gbs(c_.threads) : level.read_gbs(c_.threads)) * W_ * fma_->per_ns /
+         (double(nest_.points()) * facts_.products);
 }
 
 bool Planner::waits_for_memory() const {

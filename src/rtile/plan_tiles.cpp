@@ -178,17 +178,19 @@ int Planner::finish_axis(const NestPlan& p) const {
 
 /// Steps along the reduced axis `a` in which every load of a packed operand advances by at most 1 KiB: prefetchers into the first cache
 /// follow a load instruction over short strides (up to 2 KiB: Intel 64 and IA-32 Optimization Reference Manual, IP-based stride prefetcher;
-/// on Zen 5, products of one row with weights in L2 run at half the rate from 2 KiB on, some of them from 1.5).
+/// on Zen 5, products of one row with weights in L2 run at half the rate from 2 KiB on, some of them from 1.5). So do whole rows of a sum,
+/// one after the other (Walks::unfollowed).
 int64_t Planner::followed_steps(const NestPlan& p, int a, int64_t unit) const {
   constexpr int64_t kStride = 1024;
   int64_t steps = kStride;
   for (size_t i = 0; i < facts_.reads && !gpu(); ++i) {
     const auto& o = facts_.operands[i];
-    if (!p.operands[i].packed() || o.coef[size_t(a)] == 0) continue;
+    if (o.coef[size_t(a)] == 0) continue;
     int64_t bytes = o.element_bytes * unit;
     for (int x : outputs_)
       if (o.coef[size_t(x)] != 0) bytes *= p.tile[size_t(x)].size();
-    steps = std::min(steps, kStride / bytes);
+    const bool row_by_row = facts_.products == 0 && c_.home[size_t(o.tensor)] > 0 && std::abs(o.coef[size_t(a)]) * o.element_bytes == bytes;
+    if (p.operands[i].packed() || row_by_row) steps = std::min(steps, kStride / bytes);
   }
   return std::max<int64_t>(1, steps);
 }

@@ -68,7 +68,7 @@ class Traffic : Footprints {
 
   struct Stream : Stretch {
     double conflicts = 0;       ///< bytes that are fetched again at every step
-    double by_turns = 1;        ///< how much longer the second cache takes for rows by turns
+    double unfollowed = 1;      ///< how much longer the second cache takes for lines that no prefetcher asks for
     bool side_by_side = false;  ///< rows that the body reads by turns
   };
   std::vector<Stream> streams_;  ///< of every operand
@@ -87,14 +87,13 @@ class Traffic : Footprints {
       if (!leaves(i, 0)) continue;
       Stream& s = streams_[i];
       static_cast<Stretch&>(s) = stretch(i);
+      const bool read = i < facts_.reads && !packed(i);
       const std::vector<int64_t> lines = body_lines(i);
       s.conflicts = conflicts(lines).bytes;
-      if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
-      const bool by_turns = !facts_.contracts && apart(body_lines(i, false));
-      s.side_by_side = by_turns && !reduced(size_t(plan_.vec));
-      if (!facts_.contracts && from_second(i))
-        s.by_turns +=
-            (by_turns ? 1 : beyond_followed(i)) * std::max(0.0, c_.profile.levels[1].read_gbs(1) / (kByTurns * c_.profile.ghz) - 1);
+      if (read && goes_on(i)) pages += pages_of(lines);
+      if (read && !facts_.contracts && !reduced(size_t(plan_.vec)))
+        s.side_by_side = by_turns(body_places(i, false), piece_bytes(i)).value_or(0) == 1;
+      s.unfollowed = delivered_alone(i, s);
     }
     unprefetched_ = std::max(0.0, pages - kStreams) / (hw::MemoryLevel::kTurns - kStreams);
     const hw::MemoryLevel& memory = c_.profile.levels.back();
@@ -196,7 +195,7 @@ class Traffic : Footprints {
       else
         bytes = waited_for(i, bytes, from, t);
       if (inner == 0) {
-        bytes = std::max(bytes, streams_[i].conflicts) * streams_[i].by_turns;
+        bytes = std::max(bytes, streams_[i].conflicts);
         if (const double ns = split_ns(i, m.bytes, from); ns > 0)
           o.is_store ? t.write_bytes += ns * from.write_gbs(workers()) : t.read_bytes += ns * from.read_gbs(workers());
       }
@@ -204,7 +203,10 @@ class Traffic : Footprints {
       if (inner > 0 && !memory && !asked && !o.is_store) bytes *= in_pieces(i, from);
       const double longer = inner > 0 && !memory && o.is_store ? written_in_pieces(o, from) : 1;
       if (longer > 1) t.piece_bytes += bytes * longer;
-      if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled())) bytes *= 1 + unprefetched_ * (from.turns - 1);
+      double slower = inner == 0 ? streams_[i].unfollowed : 1;
+      if (!o.is_store && !packed(i) && !asked && !(inner == 0 && plan_.tiled()))
+        slower = std::max(slower, 1 + unprefetched_ * (from.turns - 1));
+      bytes *= slower;
       if (inner == 0 && !o.is_store && o.inner && plan_.tiled()) bytes *= kByTiles;
       if (inner > 0 && past_first(i)) bytes *= kPastFirst;
       if (memory && !o.is_store) bytes *= turns_;
@@ -230,12 +232,9 @@ class Traffic : Footprints {
   double split_ns(size_t i, double bytes, const hw::MemoryLevel& second) const {
     constexpr double kInRow = 0.35;  // of stores that follow one another: 1.24 ns a line, 1.8 across lines, by four rows 3.06
     const auto& o = facts_.operands[i];
-    const auto turned = [](const Operand& x) { return x.transposed || x.neighbours > 0; };
     const size_t along = size_t(plan_.vec);
     const double each = o.is_store ? second.split_writes_ns : second.split_reads_ns;
-    if (each == 0 || facts_.products > 0 || plan_.lanes == 1 || o.coef[along] != 1 || packed(i) || plan_.store_transpose_axis >= 0 ||
-        std::any_of(plan_.operands.begin(), plan_.operands.end(), turned))
-      return 0;
+    if (each == 0 || facts_.products > 0 || plan_.lanes == 1 || o.coef[along] != 1 || packed(i) || turns_in_registers()) return 0;
     const double vectors = bytes / double(plan_.lanes * o.element_bytes) * Accesses(*this).split(i, plan_.vec);
     if (!o.is_store) return vectors * each;
     bool rows = false;  // by turns
@@ -279,19 +278,18 @@ class Traffic : Footprints {
     if (memory) t.runs += partial / tile_bytes(o) * kSumsWait;
   }
 
-  /// Its lines wait in the second cache, and memory delivers nothing meanwhile.
-  bool from_second(size_t i) const { return !leaves(i, 1) && size_t(c_.together) + 1 < c_.profile.levels.size(); }
-
-  /// The share of its lines that no prefetcher of the first cache asks for, though they follow one another: of long bodies, each of whose
-  /// loads comes back far from where it was. Sums of rows of 537 to 8008 floats on Zen 5, by bodies of 2 to 10 lines 0.3 ns a line, of 12
-  /// and 14 0.3 to 0.47, of 18 and more, or of a row without a loop, 0.47, as by turns.
-  double beyond_followed(size_t i) const {
-    constexpr double kFollowed = 4, kNone = 18;  // lines
-    const auto& o = facts_.operands[i];
-    const size_t along = size_t(plan_.vec);
-    if (o.is_store || !reduced(along) || std::abs(o.coef[along]) != 1) return 0;
-    const double lines = double(plan_.tile[along].size()) * o.element_bytes / double(c_.profile.levels[0].line_bytes);
-    return std::clamp((lines - kFollowed) / (kNone - kFollowed), 0.0, 1.0);
+  /// How many times as long the second cache takes for an operand because prefetchers of the first one do not ask for some of its lines.
+  /// Lines that are written alone wait behind nothing where all that is read lies near; and memory delivers nothing meanwhile. What is
+  /// written counts where that is measured.
+  double delivered_alone(size_t i, const Stretch& s) const {
+    const bool store = facts_.operands[i].is_store;
+    bool reads = false;
+    for (size_t r = 0; r < facts_.reads; ++r) reads |= leaves(r, 0);
+    if (size_t(c_.together) + 1 == c_.profile.levels.size() || (store && (!reads || c_.profile.levels[1].apart_ns == 0))) return 1;
+    const hw::MemoryLevel& second = c_.profile.levels[1];
+    const double line = second.line_bytes, alone = second.apart_ns > 0 ? second.apart_ns : line / (kApart * c_.profile.ghz);
+    const double followed = line / (store ? second.write_gbs(1) : second.read_gbs(1));
+    return 1 + unfollowed(i, s) * std::max(0.0, alone / followed - 1);
   }
 
   /// Nothing waits for it: asked for while what came before is used, from memory, or all the time, of a packed factor from the last cache.
@@ -357,9 +355,9 @@ class Traffic : Footprints {
   /// to 1.1 in large ones, and no plan knows its caller's pages.
   static constexpr double kGoingOn = 0.9;
 
-  /// Bytes a cycle that the second cache delivers of several rows by turns: 119 against 180 to 235 GB/s of one row after the other on Zen
-  /// 5; on Zen 4, whose second cache delivers half as much, all. Products hide it, and so does what memory delivers ahead of its use.
-  static constexpr double kByTurns = 33;
+  /// Bytes a cycle that the second cache delivers and takes of several rows by turns, where that is not measured (Zen 5; on Zen 4, whose
+  /// second cache delivers half as much, all). Products hide it, and so does what memory delivers ahead of its use.
+  static constexpr double kApart = 33;
 
   /// What tile registers take from the second cache, rows one after the other or apart, against vectors (Granite Rapids: 165 GB/s of 201).
   static constexpr double kByTiles = 1.2;

@@ -72,18 +72,23 @@ Stretch Walks::stretch(size_t i) const {
     return span * o.element_bytes > beyond && distinctly * double(std::max<int64_t>(1, closest)) < 0.75 * span;
   };
   bool skips = skipping(kFilledSoon), jumps = false;
-  for (size_t l = plan_.loops.size(); l-- > 0 && !jumps;) {
+  double jumps_over = 0, over = 0;
+  for (size_t l = plan_.loops.size(); l-- > 0;) {
     const size_t a = size_t(plan_.loops[l].axis);
     const int64_t step = plan_.loops[l].step * step_unit(a);
     if (o.coef[a] == 0 || step >= covered_by(l)) continue;  // goes nowhere
-    jumps = !follows(double(std::abs(o.coef[a]) * step));
+    if (jumps) {
+      jumps_over = over;
+      break;
+    }
+    jumps = !follows(double(std::abs(o.coef[a]) * step)), over = trips_of(l) - 1;
     if (!jumps) extend(a, covered_by(l));
   }
   const double whole = !jumps && continued(o) ? Stretch::kPanel : std::clamp(touched * o.element_bytes, 64.0, Stretch::kPanel);
   const double ahead = std::max(0.0, 1 - kAheadBytes / (rows * turn));
   const double slow = std::max(slow_share(whole), rows > 1 ? slow_share(turn) * ahead : 0);
   skips |= skipping(double(c_.profile.levels[0].line_bytes));
-  Stretch s{whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, false, rows > 1 ? piece : whole};
+  Stretch s{whole, skips ? std::max(slow, kSkipping) : slow, whole > turn ? rows : 1, false, rows > 1 ? piece : whole, jumps_over};
   if (sums && rows > 1) s.bytes = Stretch::kPanel, s.go_on = !jumps;  // what one row's end waits for, the others' lines hide
   return s;
 }
@@ -204,6 +209,20 @@ std::vector<int64_t> Walks::body_lines(size_t i, bool steps) const {
   return lines;
 }
 
+std::vector<int64_t> Walks::body_places(size_t i, bool steps) const {
+  constexpr int64_t kMost = 1024;
+  std::vector<int64_t> places{0};
+  for (size_t a = 0; a < n_; ++a) {
+    const int64_t stride = std::abs(placed_coef(i)[a]) * facts_.operands[i].element_bytes, size = in_body(a);
+    if (int(a) == plan_.vec || (reduced(a) && !steps) || stride < c_.profile.levels[0].line_bytes || size <= 1 ||
+        int64_t(places.size()) * size > kMost)
+      continue;
+    repeat(places, size, stride);
+    distinct(places);
+  }
+  return places;
+}
+
 std::vector<int64_t> Walks::rows_by_turns(size_t i) const {
   constexpr int64_t kMost = 256;
   const auto& o = facts_.operands[i];
@@ -320,10 +339,49 @@ bool Walks::goes_on(size_t i) const {
   return false;
 }
 
-bool Walks::apart(const std::vector<int64_t>& lines) const {
+bool Walks::turns_in_registers() const {
+  const auto turned = [](const Operand& x) { return x.transposed || x.neighbours > 0; };
+  return plan_.store_transpose_axis >= 0 || std::any_of(plan_.operands.begin(), plan_.operands.end(), turned);
+}
+
+std::optional<double> Walks::by_turns(const std::vector<int64_t>& places, int64_t piece) const {
+  constexpr int64_t kFar = 8, kGap = 5;        // lines
+  constexpr double kFollowed = 8, kNone = 20;  // ... from the first to the last
   const int64_t line = c_.profile.levels[0].line_bytes;
-  const auto gap = [&](int64_t a, int64_t b) { return b - a >= 2 * line; };
-  return lines.back() - lines.front() > 8 * line && std::adjacent_find(lines.begin(), lines.end(), gap) != lines.end();
+  int64_t step = 0;
+  for (size_t p = 1; p < places.size(); ++p) step = std::max(step, places[p] - places[p - 1]);
+  if (step < piece + line) return std::nullopt;
+  if (step >= kFar * line && step - piece >= kGap * line) return 1;
+  const double over = double(places.back() - places.front() + piece) / double(line);
+  return std::clamp((over - kFollowed) / (kNone - kFollowed), 0.0, 1.0);
+}
+
+double Walks::unfollowed(size_t i, const Stretch& s) const {
+  constexpr double kLearnt = 128, kFewRows = 2;  // lines
+  const auto& o = facts_.operands[i];
+  if ((facts_.contracts && !o.is_store) || packed(i) || turns_in_registers()) return 0;  // those load and store in groups
+  const size_t along = size_t(plan_.vec);
+  const double line = double(c_.profile.levels[0].line_bytes);
+  const std::vector<int64_t> places = body_places(i);
+  const int64_t piece = piece_bytes(i);
+  if (const auto share = by_turns(places, piece)) {
+    const double row = reduced(along) ? double(within_tile(along) * std::abs(o.coef[along])) * o.element_bytes : s.bytes;
+    return s.piece > line ? *share : std::min(*share, kLearnt * line / row);
+  }
+  const double lines = double(places.back() - places.front() + piece) / line, followed = reduced(along) ? 4 : 14;
+  if (s.jumps_over >= kFewRows || walked_bytes(i) >= (lines + 1) * line) return 1;
+  return std::clamp((lines - followed) / 14, 0.0, 1.0);
+}
+
+double Walks::walked_bytes(size_t i) const {
+  const auto& o = facts_.operands[i];
+  for (size_t r = plan_.reduce_order.size(); r-- > 0;)
+    if (const size_t a = size_t(plan_.reduce_order[r]); axes_[a].trips > 1)
+      return double(std::abs(placed_coef(i)[a]) * in_body(a)) * o.element_bytes;
+  for (size_t l = plan_.loops.size(); l-- > 0;)
+    if (const size_t a = size_t(plan_.loops[l].axis); trips_of(l) > 1)
+      return double(std::abs(placed_coef(i)[a]) * plan_.loops[l].step * step_unit(a)) * o.element_bytes;
+  return 0;
 }
 
 double Walks::in_one_set(std::vector<int64_t> places) const {

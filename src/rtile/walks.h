@@ -20,6 +20,7 @@ struct Stretch {
   double turns = 1;                           ///< rows that are walked by turns
   bool go_on = false;                         ///< ... each of them through all of the tensor's rows or a part of them (rows_apart.h)
   double piece = kPanel;                      ///< bytes of one before the next one's turn, or before a jump
+  double jumps_over = 0;                      ///< pieces of other rows that are walked before the next one of a row, behind a jump
 };
 
 class Walks : public CountedPlan {
@@ -63,8 +64,26 @@ class Walks : public CountedPlan {
   /// The innermost walk goes by steps that prefetchers follow; other walks lose nothing where there are too many for them (7 rows of 3 to
   /// 16 places each, more than 2 KiB from place to place, 2.9 to 3.2 ms; Zen 4).
   bool goes_on(size_t operand) const;
-  /// Rows side by side, neither one after the other nor next to each other.
-  bool apart(const std::vector<int64_t>& lines) const;
+  /// Vectors are transposed, or neighbours taken apart.
+  bool turns_in_registers() const;
+  /// The share of lines that prefetchers of the first cache do not follow, where a body's pieces of rows begin at these places, ascending:
+  /// all of rows that are eight lines and more apart, others by how far they go. Reads of two rows of 120 and 128 floats 0.33 and 0.48 ns a
+  /// line, of five of 32, 48 and 64 0.33, 0.40 and 0.49, of eight of 32 and 48 0.34 and 0.48; where no piece begins a line, of three of 72,
+  /// 81 and 111 0.34, 0.43 and 0.46 (Zen 5, from the second cache). None: they are next to each other.
+  std::optional<double> by_turns(const std::vector<int64_t>& places, int64_t piece) const;
+  /// Where the pieces of rows begin that one unrolled body reads or writes, bytes from the first, with or without the steps of its
+  /// reduction; and what it touches of each.
+  std::vector<int64_t> body_places(size_t operand, bool steps = true) const;
+  int64_t piece_bytes(size_t operand) const;
+  /// The share of an operand's lines that no prefetcher of the first cache asks for (hw::MemoryLevel::apart_ns): of rows by turns, but one
+  /// line of each by turns once rows are long (sums of 4000 floats 0.3 to 0.46 ns a line, of 6000 0.3 to 0.35); of walks that skip lines
+  /// (sums of columns, whatever the stride and however far unrolled, 0.50); of bodies of more than 16 to 28 lines, each of whose loads
+  /// comes back far from where it was (rows of 64 to 205 floats 0.30 by 4 to 24 lines, 0.41 by 26, 0.49 by 32 and more; of one row 0.34 by
+  /// 16, 0.36 to 0.43 by 20, 0.47 by 24); and of pieces of more than two rows one after the other, however long (28 pieces of 1 to 14 KB of
+  /// four rows 1.0 ns a line read and written, of two rows, or of one row after the other, 0.6; all Zen 5).
+  double unfollowed(size_t operand, const Stretch& s) const;
+  /// From one body to the next.
+  double walked_bytes(size_t operand) const;
   /// The lines of a body come back at the next steps; where too many of them fall into the same sets of the first-level cache, they are
   /// fetched again at every step, and the more of them, the less products hide of it: in latencies of the second cache. 512 × 1024 by 1024
   /// × 16, rows of 4 KiB, tiles of 10, 12, 16, 20 and 24 rows: 145, 194, 325, 452 and 575 µs; rows of 4000 bytes 140 all (Zen 4).
@@ -158,9 +177,8 @@ class Walks : public CountedPlan {
   bool continued(const NestFacts::OperandFacts& o) const { return !c_.continued.empty() && c_.continued[size_t(o.tensor)]; }
   /// Products read it by rows, not from panels.
   bool factor_in_place(size_t operand) const;
-  /// Elements of an axis in one unrolled body, and bytes of a row that it touches.
+  /// Elements of an axis in one unrolled body.
   int64_t in_body(size_t a) const;
-  int64_t piece_bytes(size_t operand) const;
   /// Of an axis by one tile: of a reduced one, all or a chunk.
   int64_t within_tile(size_t a) const;
   /// Of places so many bytes from the first, how many meet in one set of the first-level cache, in the mean of the sets that any meets.

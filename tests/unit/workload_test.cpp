@@ -721,7 +721,7 @@ TEST_CASE("a profile may say what vectors across two lines of the second cache t
       profile.levels[1].split_reads_ns = r, profile.levels[1].split_writes_ns = w;
       return counted(program, profile, [&](rtile::NestPlan& p) {
         REQUIRE(p.tile.size() == 2);
-        p.tile[0] = {480, 1, rows}, p.tile[1].hi = 1;
+        p.tile[0] = {480, 1, rows}, p.tile[1] = {columns, p.lanes, p.lanes};
       });
     };
     const hw::Workload with = of(reads, writes), without = of(0, 0);

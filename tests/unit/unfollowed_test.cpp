@@ -1,0 +1,95 @@
+// Lines that the second cache delivers without a prefetcher of the first one (rtile/walks.h, Walks::unfollowed).
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "ir/ir.h"
+#include "rtile/construct.h"
+#include "rtile/residence.h"
+#include "rtile/workload.h"
+
+using namespace rgen;
+
+namespace {
+
+/// The plan's only nest with this tile and these loops, one thread: what the second cache delivers and takes.
+hw::LevelTraffic second(const hw::Profile& profile, const std::string& spec, const std::vector<rtile::Blocking>& tile,
+                        const std::vector<rtile::Loop>& loops) {
+  const ir::TensorProgram program = ir::parse_program(spec);
+  const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+  const rtile::Nest nest = c.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = c.program->groups[0].nests[0];
+  REQUIRE(nest.axes.size() == tile.size());
+  plan.tile = tile, plan.loops = loops;
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+  return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).levels[1];
+}
+
+std::string map_of(int64_t rows, int64_t columns) {
+  const std::string m = std::to_string(rows), n = std::to_string(columns);
+  return R"({"inputs": {"X": {"shape": [)" + m + ", " + n + R"(]}, "G": {"shape": [)" + m + R"(]}}, "compute": ["Y[i:)" + m + ", j:" + n +
+         R"(] = X[i, j] * G[i]"], "outputs": ["Y"]})";
+}
+std::string sum_of(int64_t rows, int64_t columns, int axis) {
+  return R"({"op": "reduce_sum", "dtype": "f32", "params": {"shape": [)" + std::to_string(rows) + ", " + std::to_string(columns) +
+         R"(], "axis": )" + std::to_string(axis) + "}}";
+}
+
+}  // namespace
+
+TEST_CASE("rows by turns come from the second cache line by line, and go there so") {
+  hw::Profile profile = hw::load_profile("zen5");
+  profile.levels[1].apart_ns = 1;
+  const double line = 64, read = profile.levels[1].read_gbs(1) / line, write = profile.levels[1].write_gbs(1) / line;  // lines a ns
+  const auto by_rows = [&](int64_t columns, int64_t rows, int64_t vectors) {
+    const hw::LevelTraffic t =
+        second(profile, map_of(65536 / columns, columns), {{65536 / columns, 1, rows}, {columns, 16, 16 * vectors}}, {{0, 1}, {1, 1}});
+    return std::pair{t.read_bytes / 262144, t.write_bytes / 262144};
+  };
+  CHECK(by_rows(256, 1, 4).first == doctest::Approx(1).epsilon(0.01));
+  CHECK(by_rows(256, 1, 4).second == 1);
+  CHECK(by_rows(256, 2, 2).first == doctest::Approx(read).epsilon(0.02));
+  CHECK(by_rows(256, 2, 2).second == doctest::Approx(write));
+  CHECK(by_rows(64, 2, 4).first == doctest::Approx(1).epsilon(0.02));     // rows that touch, half a KiB of them
+  CHECK(by_rows(32, 4, 1).first == doctest::Approx(1).epsilon(0.04));     // seven lines
+  CHECK(by_rows(64, 8, 1).first == doctest::Approx(read).epsilon(0.02));  // 29
+  const double some = by_rows(64, 4, 1).first;                            // 13
+  CHECK((some > 1.1 && some < read - 0.1));
+  CHECK(by_rows(8192, 4, 2).first == doctest::Approx(read).epsilon(0.02));
+  CHECK(by_rows(8192, 4, 1).first < (1 + read) / 2);  // long rows are followed, a line each
+  profile.levels[1].apart_ns = 0;                     // reads at 33 bytes a cycle, stores as others
+  CHECK(by_rows(256, 2, 2).first == doctest::Approx(read * line / (33 * profile.ghz)).epsilon(0.02));
+  CHECK(by_rows(256, 2, 2).second == 1);
+}
+
+TEST_CASE("sums of whole rows are followed by short bodies, columns and pieces of many rows are not") {
+  hw::Profile profile = hw::load_profile("zen5");
+  profile.levels[1].apart_ns = 1;
+  const double slow = profile.levels[1].read_gbs(1) / 64;
+  const auto down = [&](int64_t vectors, int64_t steps) {  // 1600 rows of 64
+    const hw::LevelTraffic t = second(profile, sum_of(1600, 64, 0), {{64, 16, 16 * vectors}, {1600, 1, steps}}, {{0, 1}});
+    return t.read_bytes / 409600;
+  };
+  CHECK(down(4, 2) == doctest::Approx(1).epsilon(0.02));
+  CHECK(down(4, 8) == doctest::Approx(slow).epsilon(0.02));  // 32 lines
+  CHECK(down(2, 1) == doctest::Approx(slow).epsilon(0.01));  // two lines of four
+  const auto pieces = [&](int64_t rows) {                    // of 16 KiB, one after the other
+    const hw::LevelTraffic t = second(profile, map_of(rows, 8192), {{rows, 1, 1}, {8192, 16, 64}}, {{1, 64}, {0, 1}, {1, 1}});
+    return t.read_bytes / double(rows * 32768);
+  };
+  CHECK(pieces(2) == doctest::Approx(1).epsilon(0.02));
+  CHECK(pieces(4) == doctest::Approx(slow).epsilon(0.02));
+}
+
+TEST_CASE("sums down whole rows are unrolled as far as prefetchers follow") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const auto unrolled = [&](int64_t rows, int64_t columns) {
+    const ir::TensorProgram program = ir::parse_program(sum_of(rows, columns, 0));
+    const rtile::NestPlan plan = rtile::construct(program, profile, {.threads = 1}).front().program->groups[0].nests[0];
+    for (size_t a = 0; a < plan.tile.size(); ++a)
+      if (int(a) != plan.vec) return plan.tile[a].hi;
+    return int64_t{0};
+  };
+  CHECK(unrolled(1584, 81) * 81 * 4 <= 1024);  // from the second cache
+  CHECK(unrolled(96, 81) == 8);                // from the first
+}
