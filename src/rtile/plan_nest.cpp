@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "rtile/atoms.h"
 #include "rtile/layout.h"
 #include "rtile/planner.h"
 
@@ -62,9 +63,15 @@ double Planner::share_of_time(size_t operand) const {
 }
 
 bool Planner::waits_for_memory() const {
-  double share = 0;
+  double share = 0, faster = 1;
   for (size_t i = 0; i < facts_.operands.size(); ++i) share += share_of_time(i);
-  return share > 1;
+  if (contraction_)  // instructions that take groups of the factor's elements
+    for (const hw::Atom& atom : c_.profile.atoms) {
+      const AtomRow* row = find_atom_row(atom.name);
+      if (row && row->form == AtomForm::group && atom.a == c_.program[contraction_->x->tensor].dtype)
+        faster = std::max(faster, double(atom.m) * atom.n * atom.k * atom.per_ns / (W_ * fma_->per_ns));
+    }
+  return share * faster > 1;
 }
 
 std::vector<NestPlan> Planner::run() {

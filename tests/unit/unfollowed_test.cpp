@@ -12,9 +12,9 @@ using namespace rgen;
 
 namespace {
 
-/// The plan's only nest with this tile and these loops, one thread: what the second cache delivers and takes.
-hw::LevelTraffic second(const hw::Profile& profile, const std::string& spec, const std::vector<rtile::Blocking>& tile,
-                        const std::vector<rtile::Loop>& loops) {
+/// The plan's only nest with this tile and these loops, one thread.
+hw::Workload counted(const hw::Profile& profile, const std::string& spec, const std::vector<rtile::Blocking>& tile,
+                     const std::vector<rtile::Loop>& loops) {
   const ir::TensorProgram program = ir::parse_program(spec);
   const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
   const rtile::Nest nest = c.program->groups[0].group.nests[0];
@@ -22,7 +22,13 @@ hw::LevelTraffic second(const hw::Profile& profile, const std::string& spec, con
   REQUIRE(nest.axes.size() == tile.size());
   plan.tile = tile, plan.loops = loops;
   const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
-  return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).levels[1];
+  return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context);
+}
+
+/// What the second cache delivers and takes.
+hw::LevelTraffic second(const hw::Profile& profile, const std::string& spec, const std::vector<rtile::Blocking>& tile,
+                        const std::vector<rtile::Loop>& loops) {
+  return counted(profile, spec, tile, loops).levels[1];
 }
 
 std::string map_of(int64_t rows, int64_t columns) {
@@ -92,4 +98,15 @@ TEST_CASE("sums down whole rows are unrolled as far as prefetchers follow") {
   };
   CHECK(unrolled(1584, 81) * 81 * 4 <= 1024);  // from the second cache
   CHECK(unrolled(96, 81) == 8);                // from the first
+}
+
+TEST_CASE("lines that two rows share are stored twice, if the rows are stored by turns") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const auto stores = [&](int64_t columns, int64_t rows, int64_t vectors) {  // 240 rows, a row
+    return counted(profile, map_of(240, columns), {{240, 1, rows}, {columns, 16, 16 * vectors}}, {{0, 1}, {1, 1}}).stores / 240;
+  };
+  CHECK(stores(40, 1, 1) == 3);
+  CHECK(stores(40, 4, 3) == 3);    // whole rows are one stretch
+  CHECK(stores(40, 4, 1) == 4.5);  // half of the vectors end in the next line
+  CHECK(stores(48, 4, 1) == 3);    // rows that begin lines
 }
