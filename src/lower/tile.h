@@ -96,6 +96,7 @@ class Tile {
   int64_t unrolled_ = 0;      ///< which accumulator of a reduced vector axis
   std::vector<Scope> scopes_;
   std::map<std::tuple<int, int, int64_t>, int> accumulators_;  ///< (statement, point, copy) → register
+  std::vector<Address> corrections_;                           ///< of each point: what its sum is to be corrected by, if anything
   std::map<std::pair<int, int>, Value> made_;                  ///< (tensor, point) → value made in this nest
   struct Pending {
     const Statement* statement;
@@ -242,6 +243,7 @@ class Tile {
 
   // ---- reductions ----
   void start_accumulators();
+  void add_corrections();
 
   void reduce(size_t level);
   int64_t chunk_step(int axis) const;

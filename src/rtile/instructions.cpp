@@ -270,6 +270,7 @@ class Instructions : Accesses {
       function("shuffle", parts), ops_ += 2 * parts;
     }
     ops_ += inner_ * find_atom_row(plan_.atom->name)->instructions;
+    if (plan_.offset_a) function("add", points_ * calls_), ops_ += points_ * calls_;  // what the packed factor's sums correct
   }
 
   /// Of tiles of registers, which are loaded in rows; they replace the loads counted so far.
