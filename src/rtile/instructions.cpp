@@ -10,8 +10,10 @@ namespace rgen::rtile {
 namespace {
 
 /// Stores at the end of a tile that drain while the next one begins; the rest of them hold it up (on Zen 4, with a store every two cycles:
-/// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41).
-constexpr double kBurst = 8;
+/// 8 results a tile cost 2 cycles, 12 cost 5, 18 15, 27 41). Behind products of a factor that is broadcast, which leave the ports of loads
+/// and stores alone, more of them where hw::Profile::burst_ns does not say how many (Zen 5, products of 8 to 32 steps: 12 results a tile 4
+/// to 9 cycles, 16 8, 20 10 to 16, 24 16 to 18, 27 21 to 25).
+constexpr double kBurst = 8, kBehindProducts = 12;
 /// Loads for each multiply-add from which on it is not the multiply-adds that wait in the schedulers (hw::Profile::burst_ns).
 constexpr double kWaiting = 0.8;
 /// Cycles that the next row's load waits for the part of a vector that is stored before it in the same line, in place (rows of 21 and 49 on
@@ -448,7 +450,8 @@ class Instructions : Accesses {
     w_.call_overheads = (calls_ * (innermost > kForeseen ? 12 : nest_.has_reduction() || gpu() ? 3 : 0) + border_) / c_.profile.ghz;
     if (!nest_.has_reduction() || plan_.tiled() || gpu()) return;
     const double stored = last_stores_ / calls_, store_ns = (c_.profile.vector_bits / 8.0) / c_.profile.levels[0].write_gbs(1);
-    w_.call_overheads += std::max(0.0, stored - kBurst) * calls_ * (holds_up() ? std::max(store_ns, c_.profile.burst_ns) : store_ns);
+    w_.call_overheads += std::max(0.0, stored - (broadcasts_ > 0 && c_.profile.burst_ns == 0 ? kBehindProducts : kBurst)) * calls_ *
+                         (holds_up() ? std::max(store_ns, c_.profile.burst_ns) : store_ns);
   }
 };
 

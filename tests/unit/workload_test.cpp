@@ -71,7 +71,7 @@ TEST_CASE("an element for all lanes costs what the profile says, and a large til
   CHECK(counted(9, 3).loads == doctest::Approx(24 * 15 * (3 + 0.5 * 9)));
   const double store_ns = 64 / profile.levels[0].write_gbs(1), call_ns = 3 / profile.ghz;
   CHECK(counted(4, 2).call_overheads == doctest::Approx(27 * 3 * call_ns));
-  CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 8) * store_ns)));
+  CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 12) * store_ns)));
   profile.burst_ns = 3 * store_ns;
   CHECK(counted(4, 2).call_overheads == doctest::Approx(27 * 3 * call_ns));
   CHECK(counted(9, 3).call_overheads == doctest::Approx(24 * (call_ns + (27 - 8) * profile.burst_ns)));
