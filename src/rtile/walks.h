@@ -77,7 +77,7 @@ class Walks : public CountedPlan {
   int64_t piece_bytes(size_t operand) const;
   /// The share of an operand's lines that no prefetcher of the first cache asks for (hw::MemoryLevel::apart_ns): of rows by turns, but one
   /// line of each by turns once rows are long (sums of 4000 floats 0.3 to 0.46 ns a line, of 6000 0.3 to 0.35); of walks that skip lines
-  /// (sums of columns, whatever the stride and however far unrolled, 0.50); of bodies of more than 16 to 28 lines, each of whose loads
+  /// (sums of columns, whatever the stride and however far unrolled, 0.50); of bodies of more than 14 to 28 lines, each of whose loads
   /// comes back far from where it was (rows of 64 to 205 floats 0.30 by 4 to 24 lines, 0.41 by 26, 0.49 by 32 and more; of one row 0.34 by
   /// 16, 0.36 to 0.43 by 20, 0.47 by 24); and of pieces of more than two rows one after the other, however long (28 pieces of 1 to 14 KB of
   /// four rows 1.0 ns a line read and written, of two rows, or of one row after the other, 0.6; all Zen 5).
