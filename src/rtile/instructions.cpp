@@ -93,8 +93,7 @@ class Instructions : Accesses {
   /// 0.70, 0.73 and 0.65, rows that begin lines 0.66 both ways; Zen 5); whole rows, and what one row after the other is written of, are
   /// not. Behind products, and of what the other nests of a group make, half of it shows.
   double stored_twice(const NestFacts::OperandFacts& o) const {
-    const bool in_group = std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
-    if (facts_.contracts || in_group || gpu()) return 1;
+    if (facts_.contracts || nest_.fused() || gpu()) return 1;
     const size_t vec = size_t(plan_.vec);
     for (size_t a = 0; a < n_; ++a)
       if (a != vec && plan_.tile[a].size() > 1 && o.coef[a] != 0 && std::abs(o.coef[a]) > plan_.tile[vec].size())

@@ -15,6 +15,10 @@ using ir::Expr;
 using ir::ExprPtr;
 using ir::Index;
 
+bool Nest::fused() const {
+  return std::any_of(axes.begin(), axes.end(), [](const NestAxis& a) { return a.full > 0; });
+}
+
 bool Nest::has_reduction() const {
   return std::any_of(axes.begin(), axes.end(), [](const NestAxis& a) { return a.reduced; });
 }

@@ -37,6 +37,8 @@ struct Nest {
   bool stage = false;   ///< a form tried beside the given one: a product that can be staged in shared memory is planned in no other way
 
   bool has_reduction() const;
+  /// Of a tile of a fused group, or of a warp's: some axis is a part of a whole one.
+  bool fused() const;
   std::vector<int64_t> extents() const;
   std::vector<int64_t> full_extents() const;  ///< of the whole axes, for the check of what an access can reach
   int64_t points() const;                     ///< Π extents

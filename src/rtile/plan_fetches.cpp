@@ -59,7 +59,7 @@ int64_t Planner::jumps_ahead(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
   const int64_t line = c_.profile.levels[0].line_bytes;
   const int home = c_.home[size_t(o.tensor)];
-  if (gpu() || fused() || !contraction_ || p.tiled() || p.operands[operand].placement != Placement::direct || !o.affine || !o.inner ||
+  if (gpu() || nest_.fused() || !contraction_ || p.tiled() || p.operands[operand].placement != Placement::direct || !o.affine || !o.inner ||
       home < 2)
     return 0;
   const auto unrolled = [&](int a) {
@@ -92,7 +92,7 @@ int64_t Planner::jumps_ahead(const NestPlan& p, size_t operand) const {
 
 void Planner::fetch_rows_ahead(NestPlan& p) const {
   constexpr int64_t kShortest = 1024;  // bytes; rows of 252 bytes take 1.1 to 1.2 times as long
-  if (gpu() || fused() || contraction_ || !nest_.has_reduction()) return;
+  if (gpu() || nest_.fused() || contraction_ || !nest_.has_reduction()) return;
   const hw::MemoryLevel& memory = c_.profile.levels.back();
   for (size_t i = 0; i < facts_.reads; ++i) {
     const auto& o = facts_.operands[i];
@@ -142,7 +142,8 @@ bool Planner::waits_in_last_cache(const NestPlan& p, size_t operand) const {
 
 int Planner::passes_by(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
-  if (!contraction_ || p.reduce_order.empty() || fused() || !o.affine || !o.inner || p.operands[operand].placement != Placement::direct)
+  if (!contraction_ || p.reduce_order.empty() || nest_.fused() || !o.affine || !o.inner ||
+      p.operands[operand].placement != Placement::direct)
     return -1;
   if (reuse(p, operand) < 2 || stays(p, operand) || share_of_time(operand) < kNoticed) return -1;
   const size_t along = size_t(reduced(p.vec) ? p.vec : p.reduce_order.back());

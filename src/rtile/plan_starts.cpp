@@ -217,7 +217,7 @@ bool Planner::copies_outside_rows(const NestPlan& p) const {
   const auto& o = facts_.operands[size_t(p.operand_a)];
   if (p.form != AtomForm::matrix || p.offset_a || extent(p.k_axis) % p.k_step != 0) return false;
   if (p.operands[size_t(p.operand_a)].access.out_of_bounds != 0.0 || !o.affine || c_.home[size_t(o.tensor)] < 0) return false;
-  return std::none_of(nest_.axes.begin(), nest_.axes.end(), [](const auto& a) { return a.full > 0; }) &&
+  return !nest_.fused() &&
          std::none_of(o.guards.begin(), o.guards.end(), [&](int d) { return o.dim_coef[size_t(d)][size_t(p.k_axis)] != 0; });
 }
 

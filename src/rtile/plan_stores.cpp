@@ -61,7 +61,7 @@ bool Planner::peels(const NestPlan& p) const {
 std::optional<WriteCombining> Planner::pieces(const NestPlan& p) const {
   const auto& o = facts_.operands.back();
   WriteCombining w{p.store_transpose_axis >= 0 ? p.store_transpose_axis : p.vec, -1};
-  if (fused() || p.lanes == 1 || p.store_neighbours > 0 || !rows_inside_lines(size_t(w.along))) return {};
+  if (nest_.fused() || p.lanes == 1 || p.store_neighbours > 0 || !rows_inside_lines(size_t(w.along))) return {};
   for (size_t i = 0; i < facts_.reads; ++i)  // the axis along which rows are read, if it is another one
     for (int a : outputs_)
       if (a != w.along && extent(a) > 1 && facts_.operands[i].coef[size_t(a)] == 1) w.rows = a;

@@ -31,8 +31,8 @@ std::vector<int64_t> Planner::thinned(std::vector<int64_t> all) const {
 }
 
 bool Planner::rows_from_memory() const {
-  return !fused() && std::any_of(facts_.operands.begin(), facts_.operands.end(),
-                                 [&](const NestFacts::OperandFacts& o) { return !o.is_store && c_.beyond_caches(o.tensor); });
+  return !nest_.fused() && std::any_of(facts_.operands.begin(), facts_.operands.end(),
+                                       [&](const NestFacts::OperandFacts& o) { return !o.is_store && c_.beyond_caches(o.tensor); });
 }
 
 void Planner::enumerate_tiles(const Start& s) {

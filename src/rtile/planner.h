@@ -59,10 +59,6 @@ class Planner {
 
   bool gpu() const { return c_.profile.kind == hw::Profile::Kind::gpu; }
   bool reduced(int a) const { return nest_.axes[size_t(a)].reduced; }
-  /// Of a tile of a fused group, or of a warp's.
-  bool fused() const {
-    return std::any_of(nest_.axes.begin(), nest_.axes.end(), [](const NestAxis& a) { return a.full > 0; });
-  }
   int64_t extent(int a) const { return nest_.axes[size_t(a)].extent; }
   /// On a GPU plans_ are sorted, the fastest that there will be, from the start: there is one of every launch.
   void offer(const NestPlan& p);

@@ -67,9 +67,8 @@ class Traffic : Footprints {
   int sums_home_ = -1;
 
   struct Stream : Stretch {
-    double conflicts = 0;       ///< bytes that are fetched again at every step
-    double unfollowed = 1;      ///< how much longer the second cache takes for lines that no prefetcher asks for
-    bool side_by_side = false;  ///< rows that the body reads by turns
+    double conflicts = 0;   ///< bytes that are fetched again at every step
+    double unfollowed = 1;  ///< how much longer the second cache takes for lines that no prefetcher asks for
   };
   std::vector<Stream> streams_;  ///< of every operand
   double turns_ = 1;             ///< how much longer lines take that memory delivers to so many rows by turns
@@ -87,12 +86,9 @@ class Traffic : Footprints {
       if (!leaves(i, 0)) continue;
       Stream& s = streams_[i];
       static_cast<Stretch&>(s) = stretch(i);
-      const bool read = i < facts_.reads && !packed(i);
       const std::vector<int64_t> lines = body_lines(i);
       s.conflicts = conflicts(lines).bytes;
-      if (read && goes_on(i)) pages += pages_of(lines);
-      if (read && !facts_.contracts && !reduced(size_t(plan_.vec)))
-        s.side_by_side = by_turns(body_places(i, false), piece_bytes(i)).value_or(0) == 1;
+      if (i < facts_.reads && !packed(i) && goes_on(i)) pages += pages_of(lines);
       s.unfollowed = delivered_alone(i, s);
     }
     unprefetched_ = std::max(0.0, pages - kStreams) / (hw::MemoryLevel::kTurns - kStreams);
@@ -259,7 +255,7 @@ class Traffic : Footprints {
     if (!asked || (window && !memory)) t.runs += alone * bytes / s.bytes;
     const double slow = window ? std::min(2.0, 2 * s.slow) : next_rows_asked_for(i) ? slow_pieces(i) : asked ? slow_rows(i) : s.slow;
     if (memory && !o.is_store) bytes *= 1 + slow;
-    if (memory && s.side_by_side && from.rows.empty()) bytes *= kReadTurns;
+    if (memory && from.rows.empty() && side_by_side(i)) bytes *= kReadTurns;
     return bytes;
   }
 
@@ -282,14 +278,24 @@ class Traffic : Footprints {
   /// Lines that are written alone wait behind nothing where all that is read lies near; and memory delivers nothing meanwhile. What is
   /// written counts where that is measured.
   double delivered_alone(size_t i, const Stretch& s) const {
-    const bool store = facts_.operands[i].is_store;
-    bool reads = false;
-    for (size_t r = 0; r < facts_.reads; ++r) reads |= leaves(r, 0);
-    if (size_t(c_.together) + 1 == c_.profile.levels.size() || (store && (!reads || c_.profile.levels[1].apart_ns == 0))) return 1;
     const hw::MemoryLevel& second = c_.profile.levels[1];
+    if (size_t(c_.together) + 1 == c_.profile.levels.size()) return 1;
+    const bool store = facts_.operands[i].is_store;
+    const auto waited_for = [&] {
+      for (size_t r = 0; r < facts_.reads; ++r)
+        if (leaves(r, 0)) return true;
+      return false;
+    };
+    if (store && (second.apart_ns == 0 || !waited_for())) return 1;
     const double line = second.line_bytes, alone = second.apart_ns > 0 ? second.apart_ns : line / (kApart * c_.profile.ghz);
-    const double followed = line / (store ? second.write_gbs(1) : second.read_gbs(1));
-    return 1 + unfollowed(i, s) * std::max(0.0, alone / followed - 1);
+    const double longer = alone * (store ? second.write_gbs(1) : second.read_gbs(1)) / line - 1;
+    return longer > 0 ? 1 + unfollowed(i, s) * longer : 1;
+  }
+
+  /// Rows of a map or of columns that one body reads by turns.
+  bool side_by_side(size_t i) const {
+    return i < facts_.reads && !packed(i) && !facts_.contracts && !reduced(size_t(plan_.vec)) &&
+           by_turns(body_places(i, false), piece_bytes(i)).value_or(0) == 1;
   }
 
   /// Nothing waits for it: asked for while what came before is used, from memory, or all the time, of a packed factor from the last cache.
