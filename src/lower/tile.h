@@ -208,6 +208,9 @@ class Tile {
   Value load_transposed(const Operand& o, const Addressing& m);
   /// Vectors of neighbours, loaded one after the other and taken apart into vectors along the vector axis.
   Value load_separated(const Operand& o, const Addressing& m);
+  static constexpr std::string_view kSeparated = "separated|";  ///< keys of what it has made
+  /// The next step of a product's reduction uses what was taken apart in this one.
+  bool more_of_separated() const;
 
   Value eval(const ExprPtr& e);
   static bool literal_type(const Value& v, const Value&) { return std::holds_alternative<double>(v.arg); }

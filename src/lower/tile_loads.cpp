@@ -364,7 +364,7 @@ Value Tile::load_separated(const Operand& o, const Addressing& m) {
   const Address where = address(m, tensor.name);
   point_ = saved, reduced_[t] = step;
   std::ostringstream key;
-  key << "separated|" << where.pointer << '|' << lanes() << '|';
+  key << kSeparated << where.pointer << '|' << lanes() << '|';
   append(key, where.offset);
   if (const Value* value = known(key.str())) return {Reg{std::get<Reg>(value->arg).id, int(here)}, integer};
   const int r = b_.reg(tensor.name, integer, int(o.neighbours));
