@@ -1,6 +1,8 @@
 // The loops around register tiles as they are emitted: one for each run of tiles that are alike, one base for what a tile addresses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "emit/backend.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
@@ -65,4 +67,23 @@ TEST_CASE("what a tile addresses at many places has one base") {
           R"({"op": "maxpool", "dtype": "f32", "params": {"n": 1, "h": 32, "w": 32, "c": 797, "r": 3, "s": 3, "stride": 2, "pad": 0, "layout": "NCHW"}})"),
       "= base(t->X"));
   CHECK(!has(source(R"({"op": "mul_add", "dtype": "f32", "params": {"shape": [1000]}})"), "= base("));
+}
+
+TEST_CASE("neighbours are taken apart once for all steps of a product that use them, also where rows slide") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const ir::TensorProgram program = ir::parse_program(
+      R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 28, "w": 28, "ci": 256, "co": 256, "r": 3, "s": 3, "stride": 1, "pad": 1, "groups": 32, "layout": "NHWC"}})");
+  size_t seen = 0;
+  for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 1, .top_k = 20})) {
+    const rtile::NestPlan& p = c.program->groups[0].nests[0];
+    if (std::none_of(p.operands.begin(), p.operands.end(), [](const rtile::Operand& o) { return o.neighbours == 8; })) continue;
+    const std::string source = emit::emit_cpp(program, c, profile).source, call = "  vf_deinterleave<8>(";
+    INFO(c.explanation);
+    for (size_t at = source.find(call); at != std::string::npos; at = source.find(call, at + 1)) {
+      const size_t begin = at + call.size();
+      CHECK(has(source, source.substr(begin, source.find(')', begin) - begin) + "[7], "));
+      ++seen;
+    }
+  }
+  CHECK(seen > 0);
 }
