@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Layers of well-known models:  models.py > layers.json; models.py --others > others.json
+"""Layers of well-known models:  models.py > layers.json; models.py --others > others.json; models.py --third > third.json
 
 Where draw.py draws what layers look like, this lists what they are: two hundred layers of image, speech, language and recommendation models,
-convolutions and pooling in both layouts; and two hundred others, of other models and at other sizes of image, sequence and batch. The
-document has the form of tests/data/workloads.json."""
+convolutions and pooling in both layouts; two hundred others, of other models and at other sizes of image, sequence and batch; and nearly
+three hundred of models unlike those: faces, games, sensors, radar, graphs, audio, large windows. The document has the form of
+tests/data/workloads.json."""
 import argparse
 import json
 
@@ -213,11 +214,131 @@ def others():
         add(f"sum_{shape[0]}x{shape[1]}_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
 
 
+def third_convolutions():
+    silu, bias, plain = ("bias", "silu"), ("bias",), ("bias", "relu")
+    conv("mobilenet1_quarter", (96, 96), (8, 16), (1, 1))
+    conv("mobilenet1_grey", (96, 96), (1, 8), (3, 3), 2, 1)
+    conv("blazeface_dw5", (64, 64), (24, 24), (5, 5), groups=24, epilogue=bias)
+    conv("mtcnn_1", (360, 640), (3, 10), (3, 3), 1, 0, epilogue=bias)
+    conv("mtcnn_3", (178, 318), (16, 32), (3, 3), 1, 0, epilogue=bias)
+    conv("srcnn_9x9", (128, 128), (1, 64), (9, 9))
+    conv("srcnn_last", (128, 128), (32, 1), (5, 5), epilogue=bias)
+    conv("fsrcnn_12", (90, 160), (12, 12), (3, 3), epilogue=bias)
+    conv("pix2pix_4x4s2", (64, 64), (64, 128), (4, 4), 2, 1, epilogue=bias)
+    conv("patchgan_4x4", (32, 32), (256, 512), (4, 4), 1, 1, epilogue=bias)
+    conv("style_512_4", (4, 4), (512, 512), (3, 3), epilogue=bias)
+    conv("style_64_128", (128, 128), (64, 32), (3, 3), epilogue=bias)
+    conv("flow_7x7s2", (192, 256), (6, 64), (7, 7), 2, 3)
+    conv("flow_5x5s2", (96, 128), (64, 128), (5, 5), 2, 2)
+    conv("raft_1x5", (46, 62), (256, 128), (1, 5), epilogue=("bias", "sigmoid"))
+    conv("raft_5x1", (46, 62), (256, 128), (5, 1), epilogue=("bias", "tanh"))
+    conv("raft_corr", (46, 62), (324, 256), (1, 1))
+    conv("hrnet_18", (56, 56), (18, 18), (3, 3))
+    conv("hrnet_36_s2", (56, 56), (18, 36), (3, 3), 2, 1)
+    conv("hrnet_144", (7, 7), (144, 144), (3, 3))
+    conv("bifpn_88_dw", (48, 48), (88, 88), (3, 3), groups=88, epilogue=())
+    conv("bifpn_88_1x1", (24, 24), (88, 88), (1, 1), epilogue=bias)
+    conv("effdet_classes", (12, 12), (88, 810), (1, 1), epilogue=bias)
+    conv("effnetv2_fused", (96, 96), (24, 96), (3, 3), 2, 1, epilogue=silu)
+    conv("mnasnet_dw5_s2", (14, 14), (480, 480), (5, 5), 2, 2, 480)
+    conv("regnet_56", (14, 14), (448, 448), (3, 3), groups=8)
+    conv("regnet_16_s2", (56, 56), (64, 64), (3, 3), 2, 1, groups=4)
+    conv("shuffle_g3", (28, 28), (240, 60), (1, 1), groups=3)
+    conv("convmixer_9", (32, 32), (256, 256), (9, 9), groups=256, epilogue=("bias", "gelu_erf"))
+    conv("replk_31", (14, 14), (512, 512), (31, 31), groups=512, epilogue=bias)
+    conv("replk_13", (28, 28), (128, 128), (13, 13), groups=128, epilogue=bias)
+    conv("mobilevit_96", (16, 16), (96, 96), (3, 3), epilogue=silu)
+    conv("levit_stem", (112, 112), (16, 32), (3, 3), 2, 1, epilogue=("bias", "hardswish"))
+    conv("segformer_7s4", (256, 256), (3, 32), (7, 7), 4, 3, epilogue=bias)
+    conv("segformer_sr8", (64, 64), (32, 32), (8, 8), 8, 0, epilogue=bias)
+    conv("pvt_dw", (32, 32), (512, 512), (3, 3), groups=512, epilogue=("bias", "gelu_erf"))
+    conv("pspnet_1", (1, 1), (2048, 512), (1, 1))
+    conv("pspnet_6", (6, 6), (2048, 512), (1, 1))
+    conv("wavenet_2", (1, 4000), (64, 128), (1, 2), 1, [0, 0], dilation=8, epilogue=bias)
+    conv("tasnet_dw", (1, 3199), (512, 512), (1, 3), 1, [0, 4], groups=512, dilation=4, epilogue=bias)
+    conv("tasnet_encoder", (1, 32000), (1, 512), (1, 16), [1, 8], 0)
+    conv("tacotron_5", (1, 180), (512, 512), (1, 5), epilogue=("bias", "tanh"))
+    conv("hifigan_11", (1, 2048), (64, 64), (1, 11), 1, [0, 15], dilation=3, epilogue=bias)
+    conv("mamba_4", (1, 515), (1536, 1536), (1, 4), 1, 0, groups=1536, epilogue=silu)
+    conv("eegnet_1x64", (22, 257), (1, 8), (1, 64), 1, 0, epilogue=bias)
+    conv("eegnet_22x1", (22, 194), (8, 16), (22, 1), 1, 0, groups=8, epilogue=bias)
+    conv("sincnet_251", (1, 3200), (1, 80), (1, 251), 1, 0, epilogue=bias)
+    conv("jasper_87", (1, 400), (256, 256), (1, 87), 1, [0, 86], dilation=2)
+    conv("quartz_dw33", (1, 800), (256, 256), (1, 33), groups=256, epilogue=())
+    conv("east_7x7", (128, 96), (32, 2), (7, 7), epilogue=("bias", "sigmoid"))
+    conv("ocr_3x1s2", (16, 80), (128, 128), (3, 1), [2, 1], [1, 0])
+    conv("lidar_s12", (64, 512), (32, 64), (3, 3), [1, 2], 1)
+    conv("lidar_5", (64, 1024), (5, 32), (3, 3), [1, 2], 1)
+    conv("alphago_19", (19, 19), (192, 192), (3, 3))
+    conv("alphago_17", (19, 19), (17, 256), (3, 3))
+    conv("atari_8x8", (84, 84), (4, 32), (8, 8), 4, 0)
+    conv("atari_4x4", (20, 20), (32, 64), (4, 4), 2, 0)
+    conv("cifar_16", (32, 32), (16, 16), (3, 3), batch=16)
+    conv("cifar_64_b32", (8, 8), (64, 64), (3, 3), batch=32)
+    conv("sensors_6", (1, 128), (9, 64), (1, 6), 1, 0, batch=8)
+    conv("upsample_odd", (45, 79), (50, 30), (3, 3), epilogue=plain)
+    for image, channels, window, stride in (((17, 31), (40, 72), (3, 3), 1), ((112, 112), (24, 24), (1, 1), 1), ((1, 1500), (384, 384), (1, 3), [1, 2]),
+                                            ((19, 19), (192, 192), (3, 3), 1), ((56, 56), (18, 36), (3, 3), 2), ((6, 6), (2048, 512), (1, 1), 1)):
+        conv(f"bf16_third_{channels[0]}_{channels[1]}", image, channels, window, stride, dtype="bf16")
+
+
+def third():
+    third_convolutions()
+    for layout in ("NHWC", "NCHW"):
+        for op, h, w, c, r, stride, pad in (("maxpool", 55, 55, 96, 3, 2, 0), ("maxpool", 32, 320, 64, 2, [2, 1], 0), ("avgpool", 8, 8, 512, 8, 8, 0),
+                                            ("maxpool", 19, 19, 512, 3, 1, 1), ("maxpool", 26, 26, 256, 13, 1, 6), ("avgpool", 28, 28, 64, 3, 2, 1),
+                                            ("avgpool", 60, 60, 128, 10, 10, 0), ("maxpool", 1, 1000, 40, [1, 4], [1, 4], 0), ("avgpool", 48, 48, 64, 3, 1, 1)):
+            (r, s) = r if isinstance(r, list) else (r, r)
+            p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": s, "stride": stride, "pad": pad, "layout": layout}
+            add(f"{op}_{r}x{s}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+        for n, h, w, c in ((1, 7, 7, 2048), (1, 12, 12, 320), (32, 8, 8, 64), (1, 1, 200, 512), (8, 7, 7, 512), (1, 112, 112, 32)):
+            add(f"gavgpool_{n}x{h}x{w}x{c}_{layout.lower()}", "pool", "gavgpool", {"n": n, "h": h, "w": w, "c": c, "layout": layout})
+    bias, gelu, relu = ("bias",), ("bias", "gelu_erf"), ("bias", "relu")
+    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
+        for name, m, n, k, epilogue in (("minilm_ffn", 48, 1536, 384, gelu), ("albert_embed", 128, 768, 128, bias), ("mixer_tokens", 196, 384, 512, gelu),
+                                        ("gru_gates", 1, 1536, 512, bias), ("speaker", 3, 512, 1536, bias), ("faces_10575", 1, 10575, 512, ()),
+                                        ("wide_deep", 2048, 256, 39, relu), ("deep_last", 2048, 1, 64, bias), ("experts", 6, 1408, 2048, ("bias", "silu")),
+                                        ("queries_100", 100, 256, 256, bias), ("boxes_900", 900, 91, 256, bias), ("gcn_2708", 2708, 16, 1433, ()),
+                                        ("gcn_out", 2708, 7, 16, ()), ("tabular", 333, 100, 23, relu), ("decode_2", 2, 3072, 1024, bias), ("prompt_77", 77, 3072, 768, gelu),
+                                        ("time_embed", 2, 1280, 320, ("bias", "silu")), ("pca_49", 1000, 49, 784, ())):
+            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
+    for name, batch, m, n, k in (("gqa_scores", 8, 4, 1500, 128), ("gqa_values", 8, 4, 128, 1500), ("boxes_3x3", 500, 3, 3, 3), ("rotate_8", 1000, 8, 8, 8),
+                                 ("corr_1", 1, 1280, 1280, 64), ("linear_kv", 16, 32, 32, 1024), ("capsules", 10, 1152, 16, 8), ("din_33", 64, 33, 10, 36)):
+        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
+    for heads, seq, dim in ((12, 48, 32), (4, 65, 16), (2, 300, 20), (8, 100, 32), (1, 1024, 256), (12, 7, 64), (16, 50, 96), (4, 256, 36), (8, 1, 64), (24, 154, 64), (6, 1369, 64)):
+        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
+    for batch, dims in ((1, [9, 32, 1]), (4096, [3, 64, 3]), (256, [117, 400, 64]), (16, [512, 2048, 512])):
+        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
+
+    def rows(family, op, shapes, **more):
+        for shape in shapes:
+            add(f"{op}_" + "x".join(map(str, shape)), family, op, {"shape": shape} | more)
+
+    rows("norm", "layernorm", ([48, 384], [900, 256], [2, 1280], [16384, 32], [1369, 384], [300, 20], [5000, 1000], [100, 100]), eps=1e-5)
+    rows("norm", "rmsnorm", ([1, 5120], [77, 768], [300, 4096], [4000, 128], [12000, 80]), eps=1e-6)
+    rows("norm", "softmax", ([32, 1500], [1, 10575], [1200, 100], [260, 65], [100000, 10], [500, 3], [16384, 16], [77, 49408], [1, 81]))
+    rows("elementwise", "mul_add", ([1, 88, 48, 48], [77, 77], [3, 1000, 1000], [31], [8, 65536]))
+    for shape, function in (([196, 384], "gelu_erf"), ([2304, 88], "silu"), ([1, 4096], "relu"), ([20000, 19], "sigmoid"), ([3000, 80], "gelu_tanh"),
+                            ([100000, 24], "hardswish"), ([512, 512], "tanh"), ([77, 3072], "gelu_erf"), ([1500, 1536], "gelu_erf"), ([6000, 1000], "relu")):
+        add(f"{function}_{shape[0]}x{shape[1]}", "elementwise", "bias_act", {"shape": shape}, ("bias", function))
+    for shape, perm in (([196, 512], [1, 0]), ([1, 48, 12, 32], [0, 2, 1, 3]), ([1, 2, 116, 28, 28], [0, 2, 1, 3, 4]), ([8, 8, 7, 7, 96], [0, 2, 1, 3, 4]),
+                        ([1500, 80], [1, 0]), ([12, 100, 64], [0, 2, 1]), ([64, 3, 32, 32], [0, 2, 3, 1]), ([49, 9, 30], [2, 0, 1]), ([1, 240, 320, 21], [0, 3, 1, 2]),
+                        ([1024, 1000], [1, 0]), ([5000, 3], [1, 0]), ([1, 19, 64, 128], [0, 2, 3, 1])):
+        add("transpose_" + "x".join(map(str, shape)) + "_" + "".join(map(str, perm)), "transpose", "transpose", {"shape": shape, "perm": perm})
+    for shape, axis in (([48, 384], 0), ([2048, 39], 1), ([2048, 39], 0), ([100000, 10], 0), ([49, 2048], 0), ([900, 256], 0), ([1, 65536], 1), ([512, 512], 0), ([300, 77777], 1)):
+        add(f"sum_{shape[0]}x{shape[1]}_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+
+
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--others", action="store_true", help="the second list")
-    if options.parse_args().others:
+    which = options.add_mutually_exclusive_group()
+    which.add_argument("--others", action="store_true", help="the second list")
+    which.add_argument("--third", action="store_true", help="the third list")
+    chosen = options.parse_args()
+    if chosen.others:
         others()
+    elif chosen.third:
+        third()
     else:
         convolutions(), pools(), products(), the_rest()
     print('{"notes": "bench/shapes/models.py", "workloads": [')

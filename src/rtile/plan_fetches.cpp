@@ -103,9 +103,26 @@ void Planner::fetch_rows_ahead(NestPlan& p) const {
     for (int a = 0; a < n_; ++a)
       if (a != p.vec && o.coef[size_t(a)] != 0 && (!reduced(a) || p.tile[size_t(a)].hi > 1)) rows *= double(p.tile[size_t(a)].size());
     const double bytes = under_way() / rows;
-    const bool follows = walks_on(nest_, facts_, p, c_, i, bytes);
+    const Stretch s = stretch_of(nest_, facts_, p, c_, i);
+    const bool follows = s.go_on || s.bytes >= 4 * bytes;
     p.operands.change(i, [&](Operand& x) { x.ahead = follows ? round_up(int64_t(bytes), memory.line_bytes) / o.element_bytes : 0; });
   }
+}
+
+void Planner::read_in_order(NestPlan& p) const {
+  constexpr double kOnward = 16384;  // bytes
+  if (gpu() || nest_.fused() || contraction_ || !nest_.has_reduction() || reduced(p.vec)) return;
+  const auto one_by_one = [&](size_t i) {
+    const auto& o = facts_.operands[i];
+    if (!o.affine || o.coef[size_t(p.vec)] != 1 || p.operands[i].placement != Placement::direct || c_.home[size_t(o.tensor)] == 0)
+      return false;
+    if (std::any_of(outputs_.begin(), outputs_.end(), [&](int a) { return slides_along(o, a); })) return false;
+    const Stretch s = stretch_of(nest_, facts_, p, c_, i);
+    return s.turns == 1 && s.bytes >= kOnward;
+  };
+  for (size_t i = 0; i < facts_.reads; ++i)
+    if (const bool in_order = one_by_one(i); in_order != p.operands[i].in_order)
+      p.operands.change(i, [&](Operand& x) { x.in_order = in_order; });
 }
 
 bool Planner::turns_pay() const {
@@ -168,6 +185,14 @@ bool Planner::pushes_out(const NestPlan& p, size_t operand) const {
   return in_set > double(l1.ways);
 }
 
+bool Planner::slides_along(const NestFacts::OperandFacts& o, int a) const {
+  return std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const std::vector<int64_t>& dim) {
+    bool steps = false;
+    for (size_t r = 0; r < dim.size(); ++r) steps |= dim[r] != 0 && reduced(int(r)) && extent(int(r)) > 1;
+    return steps && dim[size_t(a)] != 0;
+  });
+}
+
 int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
   const bool loaded =
@@ -177,12 +202,7 @@ int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
   for (int a : outputs_) {
     const int64_t row = std::abs(o.coef[size_t(a)]) * p.tile[size_t(a)].size() * o.element_bytes;
     if (a == p.vec || p.tile[size_t(a)].blocks == 1 || 4 * row > c_.profile.levels[1].capacity_bytes) continue;
-    const bool window = std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const std::vector<int64_t>& dim) {
-      bool steps = false;
-      for (size_t r = 0; r < dim.size(); ++r) steps |= dim[r] != 0 && reduced(int(r)) && extent(int(r)) > 1;
-      return steps && dim[size_t(a)] != 0;
-    });
-    if (window && (widest < 0 || std::abs(o.coef[size_t(a)]) > std::abs(o.coef[size_t(widest)]))) widest = a;
+    if (slides_along(o, a) && (widest < 0 || std::abs(o.coef[size_t(a)]) > std::abs(o.coef[size_t(widest)]))) widest = a;
   }
   return widest;
 }

@@ -305,6 +305,7 @@ int Planner::passing_factor(const NestPlan& p) const {
 void Planner::finish(NestPlan p) {
   p.copies_alone = c_.threads > 1 && copies(p) && copied_alone(nest_, facts_, p, c_);
   fetch_rows_ahead(p);
+  read_in_order(p);
   p.stream = p.combining.has_value(), p.peeled = false;  // a plan that another was made of may have been otherwise
   p.estimate = hw::estimate(workload(nest_, facts_, p, c_), c_.profile);
   if (const int i = passing_factor(p); i >= 0) {

@@ -104,8 +104,10 @@ struct Operand {
   /// > 0: each step of the reduction is on other lines of it, of more rows than prefetchers follow: with each line that a step reads, it
   /// asks for the one so many elements further on, a later step's.
   int64_t next_step = 0;
-  bool in_order = false;  ///< the first of a fused group to read rows from memory: its loads stay in the order of the program
-  int slides = -1;        ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
+  /// Its loads stay in the order of the program: rows from memory, of the first nest of a fused group to read them, and sums down columns
+  /// of rows that are walked one after the other (Planner::read_in_order).
+  bool in_order = false;
+  int slides = -1;  ///< ... and only with lines that no earlier place of the tile along this axis read: a window slides along it
 };
 
 /// The most places side by side for which vectors are taken apart, rather than transposed.

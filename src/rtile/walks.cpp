@@ -404,10 +404,9 @@ Walks::Conflicts Walks::conflicts(const std::vector<int64_t>& lines) const {
   return {again * l1.line_bytes, again * kWaits * std::max(0.0, in_set / l1.ways - 1)};
 }
 
-bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes) {
+Stretch stretch_of(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand) {
   const TileCounts counts = count_tiles(nest, plan);
-  const Stretch s = Walks(CountedPlan(nest, facts, plan, context, counts)).stretch(operand);
-  return s.go_on || s.bytes >= 4 * bytes;
+  return Walks(CountedPlan(nest, facts, plan, context, counts)).stretch(operand);
 }
 
 }  // namespace rgen::rtile

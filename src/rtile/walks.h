@@ -211,4 +211,7 @@ class Walks : public CountedPlan {
   double unfollowed_store() const;
 };
 
+/// How the plan walks an operand.
+Stretch stretch_of(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand);
+
 }  // namespace rgen::rtile

@@ -60,8 +60,6 @@ hw::GpuWorkload workload_in_warp(const Nest& nest, const NestFacts& facts, const
 /// Each of the warps that share a tile takes its part of the nest in one step, without loops, and all parts are equal: what other such
 /// nests of the tile have read is still in the same lanes' registers.
 bool takes_whole(const Nest& nest, const NestPlan& plan, int tile_warps);
-/// Does the plan walk so many bytes of an operand and more before it jumps?
-bool walks_on(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand, double bytes);
 /// Does an operand wait in L2 for the next wave? `once`: its bytes; `total`: all operands'.
 bool stays_in_l2(double once, double total, const PlanContext& context);
 

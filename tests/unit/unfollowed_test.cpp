@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "emit/backend.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
 #include "rtile/residence.h"
@@ -109,4 +110,23 @@ TEST_CASE("lines that two rows share are stored twice, if the rows are stored by
   CHECK(stores(40, 4, 3) == 3);    // whole rows are one stretch
   CHECK(stores(40, 4, 1) == 4.5);  // half of the vectors end in the next line
   CHECK(stores(48, 4, 1) == 3);    // rows that begin lines
+}
+
+TEST_CASE(
+    "sums down columns of rows that follow one another load them in that order, those of pieces of rows and windows as the compiler "
+    "likes") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const std::string pool =
+      R"({"op": "maxpool", "dtype": "f32", "params": {"n": 1, "h": 40, "w": 40, "c": 64, "r": 3, "s": 3, "stride": 1, "pad": 0, "layout": "NHWC"}})";
+  for (const auto& [spec, wanted] : {std::pair{sum_of(1648, 104, 0), true},
+                                     {sum_of(100, 2048, 0), false},
+                                     {sum_of(104, 1648, 1), false},
+                                     {sum_of(20, 104, 0), false},
+                                     {pool, false}}) {
+    INFO(spec);
+    const ir::TensorProgram program = ir::parse_program(spec);
+    const rtile::Candidate c = rtile::construct(program, profile, {.threads = 1}).front();
+    CHECK(c.program->groups[0].nests[0].operands[0].in_order == wanted);
+    CHECK((emit::emit_cpp(program, c, profile).source.find("  reload();") != std::string::npos) == wanted);
+  }
 }
