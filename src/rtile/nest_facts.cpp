@@ -325,6 +325,9 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   // 4)
   if (vec_reduced && points > 8 && copies > 1 && accumulators > 24) live += 4;
   const std::vector<int> order = plan.point_axes(nest);
+  const bool sums_at_once = facts.products == 0 && nest.has_reduction() && !vec_reduced && !facts.slides &&
+                            std::none_of(facts.inner_functions.begin(), facts.inner_functions.end(),
+                                         [](const NestFacts::Function& f) { return transcendental(f.name); });
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
@@ -337,6 +340,7 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
       else if (again || a == plan.vec)
         mine *= size;
     }
+    if (sums_at_once && !again) mine = 1;
     bool invariant = nest.has_reduction() && !o.is_store;  // read once before the reduction
     for (size_t a = 0; a < nest.axes.size(); ++a) invariant &= !nest.axes[a].reduced || o.coef[a] == 0;
     if (invariant) {

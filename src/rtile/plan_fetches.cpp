@@ -109,20 +109,23 @@ void Planner::fetch_rows_ahead(NestPlan& p) const {
   }
 }
 
+bool Planner::from_beyond_first(const NestPlan& p, size_t operand) const {
+  const auto& o = facts_.operands[operand];
+  return !gpu() && !facts_.slides && o.affine && o.coef[size_t(p.vec)] == 1 && p.operands[operand].placement == Placement::direct &&
+         c_.home[size_t(o.tensor)] > 0;
+}
+
 void Planner::read_in_order(NestPlan& p) const {
   constexpr double kOnward = 16384;  // bytes
   if (gpu() || nest_.fused() || contraction_ || !nest_.has_reduction() || reduced(p.vec)) return;
-  const auto one_by_one = [&](size_t i) {
-    const auto& o = facts_.operands[i];
-    if (!o.affine || o.coef[size_t(p.vec)] != 1 || p.operands[i].placement != Placement::direct || c_.home[size_t(o.tensor)] == 0)
-      return false;
-    if (std::any_of(outputs_.begin(), outputs_.end(), [&](int a) { return slides_along(o, a); })) return false;
-    const Stretch s = stretch_of(nest_, facts_, p, c_, i);
-    return s.turns == 1 && s.bytes >= kOnward;
-  };
-  for (size_t i = 0; i < facts_.reads; ++i)
-    if (const bool in_order = one_by_one(i); in_order != p.operands[i].in_order)
-      p.operands.change(i, [&](Operand& x) { x.in_order = in_order; });
+  for (size_t i = 0; i < facts_.reads; ++i) {
+    bool in_order = from_beyond_first(p, i);
+    if (in_order) {
+      const Stretch s = stretch_of(nest_, facts_, p, c_, i);
+      in_order = s.turns == 1 && s.bytes >= kOnward;
+    }
+    if (in_order != p.operands[i].in_order) p.operands.change(i, [&](Operand& x) { x.in_order = in_order; });
+  }
 }
 
 bool Planner::turns_pay() const {
@@ -185,14 +188,6 @@ bool Planner::pushes_out(const NestPlan& p, size_t operand) const {
   return in_set > double(l1.ways);
 }
 
-bool Planner::slides_along(const NestFacts::OperandFacts& o, int a) const {
-  return std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const std::vector<int64_t>& dim) {
-    bool steps = false;
-    for (size_t r = 0; r < dim.size(); ++r) steps |= dim[r] != 0 && reduced(int(r)) && extent(int(r)) > 1;
-    return steps && dim[size_t(a)] != 0;
-  });
-}
-
 int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
   const auto& o = facts_.operands[operand];
   const bool loaded =
@@ -202,7 +197,12 @@ int Planner::sliding_axis(const NestPlan& p, size_t operand) const {
   for (int a : outputs_) {
     const int64_t row = std::abs(o.coef[size_t(a)]) * p.tile[size_t(a)].size() * o.element_bytes;
     if (a == p.vec || p.tile[size_t(a)].blocks == 1 || 4 * row > c_.profile.levels[1].capacity_bytes) continue;
-    if (slides_along(o, a) && (widest < 0 || std::abs(o.coef[size_t(a)]) > std::abs(o.coef[size_t(widest)]))) widest = a;
+    const bool window = std::any_of(o.dim_coef.begin(), o.dim_coef.end(), [&](const std::vector<int64_t>& dim) {
+      bool steps = false;
+      for (size_t r = 0; r < dim.size(); ++r) steps |= dim[r] != 0 && reduced(int(r)) && extent(int(r)) > 1;
+      return steps && dim[size_t(a)] != 0;
+    });
+    if (window && (widest < 0 || std::abs(o.coef[size_t(a)]) > std::abs(o.coef[size_t(widest)]))) widest = a;
   }
   return widest;
 }

@@ -4,6 +4,7 @@
 
 #include "rtile/planner.h"
 #include "rtile/staged.h"
+#include "rtile/walks.h"
 
 namespace rgen::rtile {
 
@@ -53,7 +54,10 @@ void Planner::enumerate_tiles(const Start& s) {
   const int64_t units = ceil_div(extent(vec), s.plan.lanes);
   // half a KiB of each stream, over which prefetchers follow the loads of a long body
   const bool streams = !gpu() && (!accumulates || (reduced(vec) && rows_from_memory()));
-  for (int64_t nv : sizes(units, facts_.products > 0 || streams ? 8 : 16)) {
+  const bool columns =
+      !gpu() && accumulates && facts_.products == 0 && !facts_.slides && !reduced(vec) &&
+      std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const auto& o) { return c_.home[size_t(o.tensor)] == 1; });
+  for (int64_t nv : sizes(units, facts_.products > 0 || streams ? 8 : columns ? kLoadsFollowed : 16)) {
     NestPlan p = s.plan;
     p.tile[size_t(vec)] = Blocking(extent(vec), p.lanes, nv * p.lanes);
     if (s.tile_axis >= 0) p.tile[size_t(s.tile_axis)] = Blocking(extent(s.tile_axis), 1, fixed);
@@ -176,21 +180,30 @@ int Planner::finish_axis(const NestPlan& p) const {
   return best;
 }
 
-/// Steps along the reduced axis `a` in which every load of a packed operand advances by at most 1 KiB: prefetchers into the first cache
-/// follow a load instruction over short strides (up to 2 KiB: Intel 64 and IA-32 Optimization Reference Manual, IP-based stride prefetcher;
-/// on Zen 5, products of one row with weights in L2 run at half the rate from 2 KiB on, some of them from 1.5). So do whole rows of a sum,
-/// one after the other (Walks::unfollowed).
+int64_t Planner::gap_down(const NestPlan& p, size_t operand, int a) const {
+  if (facts_.products > 0 || reduced(p.vec) || !from_beyond_first(p, operand)) return -1;
+  const auto& o = facts_.operands[operand];
+  int64_t row = 1;
+  for (int x : outputs_)
+    if (o.coef[size_t(x)] != 0) row *= p.tile[size_t(x)].size();
+  return std::abs(o.coef[size_t(a)]) - row;
+}
+
+/// Steps along the reduced axis `a` that prefetchers into the first cache follow. Every load of a packed operand advances by at most 1 KiB:
+/// they follow a load instruction over short strides (up to 2 KiB: Intel 64 and IA-32 Optimization Reference Manual, IP-based stride
+/// prefetcher; on Zen 5, products of one row with weights in L2 run at half the rate from 2 KiB on, some of them from 1.5). Of whole rows
+/// that are summed, a body has as many loads as are followed (Walks::unfollowed).
 int64_t Planner::followed_steps(const NestPlan& p, int a, int64_t unit) const {
   constexpr int64_t kStride = 1024;
   int64_t steps = kStride;
   for (size_t i = 0; i < facts_.reads && !gpu(); ++i) {
     const auto& o = facts_.operands[i];
     if (o.coef[size_t(a)] == 0) continue;
-    int64_t bytes = o.element_bytes * unit;
+    int64_t bytes = o.element_bytes * unit, loads = 1;
     for (int x : outputs_)
-      if (o.coef[size_t(x)] != 0) bytes *= p.tile[size_t(x)].size();
-    const bool row_by_row = facts_.products == 0 && c_.home[size_t(o.tensor)] > 0 && std::abs(o.coef[size_t(a)]) * o.element_bytes == bytes;
-    if (p.operands[i].packed() || row_by_row) steps = std::min(steps, kStride / bytes);
+      if (o.coef[size_t(x)] != 0) bytes *= p.tile[size_t(x)].size(), loads *= p.tile[size_t(x)].hi;
+    if (p.operands[i].packed()) steps = std::min(steps, kStride / bytes);
+    if (gap_down(p, i, a) == 0) steps = std::min(steps, kLoadsFollowed / loads);
   }
   return std::max<int64_t>(1, steps);
 }
@@ -228,6 +241,29 @@ double Planner::written_out(const NestPlan& p) const {
   return instructions * double(bodies(p));
 }
 
+/// At most `most` of so many steps at once: a divisor where there are many, unless rows of a sum are short without one; of pieces of rows,
+/// where it is the number of loads that counts, what leaves few over.
+int64_t Planner::without_rest(const NestPlan& p, int a, int64_t steps, int64_t most) const {
+  if (steps <= 8) return most;
+  int64_t whole = most, least = most;
+  while (steps % whole != 0) --whole;
+  for (int64_t u = most; 4 * u >= 3 * most; --u)
+    if (steps % u < steps % least) least = u;
+  for (size_t i = 0; i < facts_.reads; ++i) {
+    const int64_t gap = gap_down(p, i, a);
+    if (gap > 0 && by_pieces(p, a)) return least;
+    if (gap == 0 && 2 * whole < most) return most;
+  }
+  return whole;
+}
+
+/// Sums of pieces of rows in the second cache.
+bool Planner::by_pieces(const NestPlan& p, int a) const {
+  for (size_t i = 0; i < facts_.reads; ++i)
+    if (gap_down(p, i, a) > 0 && c_.home[size_t(facts_.operands[i].tensor)] == 1) return true;
+  return false;
+}
+
 void Planner::unroll(NestPlan& p) const {
   // A cache of micro-operations has 4096: bodies that are left and entered again are decoded anew where they do not fit together (Zen 3: 3
   // × 3 of groups of 24 channels, 3 × 4 places a tile, 670 µs of 1.7 times as many, four times 924; four bodies of 480 instructions, two of
@@ -237,7 +273,8 @@ void Planner::unroll(NestPlan& p) const {
   const int last = p.reduce_order.back();
   if (last == p.vec) return;
   const int64_t body = in_step(p);
-  const int64_t budget = std::max<int64_t>(1, (gpu() ? 256 : 96) / body);  // multiply-adds in one unrolled body
+  // multiply-adds in one unrolled body
+  const int64_t budget = std::max<int64_t>(1, (gpu() || by_pieces(p, last) ? 256 : 96) / body);
   // small windows are unrolled whole, innermost first, so that neighbours share their loads
   const bool window = !contraction_ || p.k_axis < 0;
   const int64_t unit = last == p.k_axis ? p.k_step : 1;
@@ -251,7 +288,8 @@ void Planner::unroll(NestPlan& p) const {
   if (p.form == AtomForm::matrix) {
     u = std::min(steps, ceil_div(kProductsBetweenStores, int64_t(p.row_tiles(nest_).size()) * p.tile[size_t(p.vec)].hi));
   } else {
-    while (u > 1 && ((steps > 8 && steps % u != 0) || !by(last, unit, u))) --u;
+    u = without_rest(p, last, steps, u);
+    while (u > 1 && !by(last, unit, u)) u = without_rest(p, last, steps, u - 1);
   }
   if (window && steps <= 7 && steps * body <= 256 && by(last, unit, steps)) u = steps;
   if (separated(p, last)) u = steps;

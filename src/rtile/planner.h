@@ -138,6 +138,11 @@ class Planner {
   void unroll(NestPlan& p) const;
   int64_t bodies(const NestPlan& p) const;  ///< of the register tile: one a size, those for borders, and one for each tap that is left out
   double written_out(const NestPlan& p) const;  ///< instructions of all of them
+  /// Elements between the end of the tile's row and the next one down the reduced axis, of an operand that is summed as it comes from
+  /// beyond the first cache: 0 between whole rows, more between pieces of them; −1: it is no such operand.
+  int64_t gap_down(const NestPlan& p, size_t operand, int axis) const;
+  bool by_pieces(const NestPlan& p, int axis) const;
+  int64_t without_rest(const NestPlan& p, int axis, int64_t steps, int64_t most) const;
   int64_t followed_steps(const NestPlan& p, int axis, int64_t unit) const;
   /// NestPlan::finish_axis: the longest side of the tile along which all results are contiguous; −1: none.
   int finish_axis(const NestPlan& p) const;
@@ -158,6 +163,8 @@ class Planner {
   /// Sums down columns whose rows are walked one after the other, each line once, load them in that order: GCC's, a line or two otherwise,
   /// loses the first cache's prefetchers (1648 × 104 from the second cache, two rows of 6½ vectors at a time, 5.1 us; in order 2.7; Zen 5).
   void read_in_order(NestPlan& p) const;
+  /// Vectors of it are loaded as they lie, each line once, from beyond the first cache.
+  bool from_beyond_first(const NestPlan& p, size_t operand) const;
   /// Memory delivers several rows by turns faster than one: prefetchers follow each, and requests for lines would only take their buffers.
   bool turns_pay() const;
   /// Rows in which a packed operand from memory lies: where turns pay each vector in one of its own; else two, whose page ends hide behind
@@ -178,8 +185,6 @@ class Planner {
   /// Where what is asked for comes into the first cache, too: the next rows' lines and those in use are more than their set has ways for
   /// (512 × 1024 by 1024 × 16, rows of 4 KiB: 227 µs, not asked for 172; rows of 4032 bytes 180 and 187; Zen 3).
   bool pushes_out(const NestPlan& p, size_t operand) const;
-  /// A window of the operand, over a reduced axis, slides along output axis `a`.
-  bool slides_along(const NestFacts::OperandFacts& o, int a) const;
   /// The output axis along which a window of the operand slides from row to row; −1: there is none, or a row is too long to wait for.
   int sliding_axis(const NestPlan& p, size_t operand) const;
   /// Partial sums pass through memory as vectors: where their results lie, or in the workspace.

@@ -356,7 +356,18 @@ std::optional<double> Walks::by_turns(const std::vector<int64_t>& places, int64_
   return std::clamp((over - kFollowed) / (kNone - kFollowed), 0.0, 1.0);
 }
 
-double Walks::unfollowed(size_t i, const Stretch& s) const {
+double Walks::unfollowed(size_t i, const Stretch& s) const { return alone_in_body(i, s) * (1 - forgotten(i)); }
+
+double Walks::forgotten(size_t i) const {
+  constexpr double kRemembered = 96, kMost = 0.65;  // loads
+  if (!nest_.has_reduction() || facts_.products > 0 || facts_.operands[i].is_store || reduced(size_t(plan_.vec))) return 0;
+  double loads = 1;
+  for (size_t a = 0; a < n_; ++a)
+    if (placed_coef(i)[a] != 0) loads *= reduced(a) ? double(axes_[a].unroll) : double(plan_.tile[a].hi);
+  return kMost * std::clamp(loads / kRemembered - 1, 0.0, 1.0);
+}
+
+double Walks::alone_in_body(size_t i, const Stretch& s) const {
   constexpr double kLearnt = 128, kFewRows = 2;  // lines
   const auto& o = facts_.operands[i];
   if ((facts_.contracts && !o.is_store) || packed(i) || turns_in_registers()) return 0;  // those load and store in groups
@@ -368,9 +379,10 @@ double Walks::unfollowed(size_t i, const Stretch& s) const {
     const double row = reduced(along) ? double(within_tile(along) * std::abs(o.coef[along])) * o.element_bytes : s.bytes;
     return s.piece > line ? *share : std::min(*share, kLearnt * line / row);
   }
-  const double lines = double(places.back() - places.front() + piece) / line, followed = reduced(along) ? 4 : 14;
-  if (s.jumps_over >= kFewRows || walked_bytes(i) >= (lines + 1) * line) return 1;
-  return std::clamp((lines - followed) / 14, 0.0, 1.0);
+  const double lines = double(places.back() - places.front() + piece) / line;
+  const bool onward = s.jumps_over < kFewRows && walked_bytes(i) < (lines + 1) * line;
+  if (onward && reduced(along)) return std::clamp((lines - 4) / 14, 0.0, 1.0);  // rows end inside bodies
+  return onward && !reduced(along) ? std::clamp(lines - double(kLoadsFollowed), 0.0, 1.0) : 1;
 }
 
 double Walks::walked_bytes(size_t i) const {

@@ -10,6 +10,9 @@ namespace rgen::rtile {
 constexpr int64_t kGapBytes = 2048;  ///< of the steps that prefetchers follow (Intel 2023, Optimization Reference Manual, §E.2.5)
 /// Rows walked by turns that prefetchers follow. Column sums of 4096 × 4096, chunks of 8 to 4096 rows, pieces of 64 to 960 bytes (Zen 4).
 constexpr double kRowsFollowed = 16;
+/// Loads of a body, line after line, each of which comes back where the body's last one left off: so many are followed into the first cache
+/// (sums of whole rows in L2, 2 to 28 vectors by 1 to 8 rows: up to 28 loads 0.25 to 0.36 ns a line, 29 and more 0.49; Zen 5).
+constexpr int64_t kLoadsFollowed = 28;
 
 /// From the tile outwards through the loops.
 struct Stretch {
@@ -77,10 +80,10 @@ class Walks : public CountedPlan {
   int64_t piece_bytes(size_t operand) const;
   /// The share of an operand's lines that no prefetcher of the first cache asks for (hw::MemoryLevel::apart_ns): of rows by turns, but one
   /// line of each by turns once rows are long (sums of 4000 floats 0.3 to 0.46 ns a line, of 6000 0.3 to 0.35); of walks that skip lines
-  /// (sums of columns, whatever the stride and however far unrolled, 0.50); of bodies of more than 14 to 28 lines, each of whose loads
-  /// comes back far from where it was (rows of 64 to 205 floats 0.30 by 4 to 24 lines, 0.41 by 26, 0.49 by 32 and more; of one row 0.34 by
-  /// 16, 0.36 to 0.43 by 20, 0.47 by 24); and of pieces of more than two rows one after the other, however long (28 pieces of 1 to 14 KB of
-  /// four rows 1.0 ns a line read and written, of two rows, or of one row after the other, 0.6; all Zen 5).
+  /// (sums of columns 0.50, whatever the stride); of bodies of more than kLoadsFollowed loads (along rows more than 4 to 18 lines, because
+  /// rows end inside bodies: of one row 0.34 by 16, 0.36 to 0.43 by 20, 0.47 by 24); and of pieces of more than two rows one after the
+  /// other, however long (28 pieces of 1 to 14 KB of four rows 1.0 ns a line read and written, of two rows, or of one row after the other,
+  /// 0.6; all Zen 5).
   double unfollowed(size_t operand, const Stretch& s) const;
   /// From one body to the next.
   double walked_bytes(size_t operand) const;
@@ -203,6 +206,11 @@ class Walks : public CountedPlan {
   double rows_inside(const NestFacts::OperandFacts& o, size_t loop) const;
   /// ... of them in one set of the first-level cache, one after the other.
   double rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const;
+  /// ... as long as prefetchers remember each load of a body. The part of these lines that come as fast as others where there are so many
+  /// loads that they do not: sums down pieces of rows of 1024 to 2048 floats in L2 by 64 and 96 loads 0.50 ns a line, by 144 0.32 to 0.43,
+  /// by 192 0.30 to 0.39, by 224 0.31 to 0.38 (Zen 5).
+  double forgotten(size_t operand) const;
+  double alone_in_body(size_t operand, const Stretch& s) const;
   /// Where the rows begin that a tile walks by turns: bytes from the first.
   std::vector<int64_t> rows_by_turns(size_t operand) const;
   /// Of all lines that are walked before the neighbour of a piece.

@@ -69,7 +69,7 @@ TEST_CASE("rows by turns come from the second cache line by line, and go there s
   CHECK(by_rows(256, 2, 2).second == 1);
 }
 
-TEST_CASE("sums of whole rows are followed by short bodies, columns and pieces of many rows are not") {
+TEST_CASE("sums of whole rows are followed by short bodies, columns and pieces of many rows are not, unless bodies are very long") {
   hw::Profile profile = hw::load_profile("zen5");
   profile.levels[1].apart_ns = 1;
   const double slow = profile.levels[1].read_gbs(1) / 64;
@@ -79,8 +79,12 @@ TEST_CASE("sums of whole rows are followed by short bodies, columns and pieces o
   };
   CHECK(down(4, 2) == doctest::Approx(1).epsilon(0.02));
   CHECK(down(4, 8) == doctest::Approx(slow).epsilon(0.02));  // 32 lines
+  CHECK(down(4, 7) == doctest::Approx(1).epsilon(0.02));
   CHECK(down(2, 1) == doctest::Approx(slow).epsilon(0.01));  // two lines of four
-  const auto pieces = [&](int64_t rows) {                    // of 16 KiB, one after the other
+  CHECK(down(2, 48) == doctest::Approx(slow).epsilon(0.01));
+  CHECK(down(2, 80) == doctest::Approx(slow - 0.433 * (slow - 1)).epsilon(0.01));  // 160 loads
+  CHECK(down(2, 100) == doctest::Approx(slow - 0.65 * (slow - 1)).epsilon(0.01));
+  const auto pieces = [&](int64_t rows) {  // of 16 KiB, one after the other
     const hw::LevelTraffic t = second(profile, map_of(rows, 8192), {{rows, 1, 1}, {8192, 16, 64}}, {{1, 64}, {0, 1}, {1, 1}});
     return t.read_bytes / double(rows * 32768);
   };
@@ -88,17 +92,27 @@ TEST_CASE("sums of whole rows are followed by short bodies, columns and pieces o
   CHECK(pieces(4) == doctest::Approx(slow).epsilon(0.02));
 }
 
-TEST_CASE("sums down whole rows are unrolled as far as prefetchers follow") {
+TEST_CASE("sums down whole rows are unrolled as far as prefetchers follow, down pieces until they forget each load") {
   const hw::Profile profile = hw::load_profile("zen5");
-  const auto unrolled = [&](int64_t rows, int64_t columns) {
+  struct Tile {
+    int64_t vectors, rows, loads = vectors * rows;
+  };
+  const auto tile = [&](int64_t rows, int64_t columns) {
     const ir::TensorProgram program = ir::parse_program(sum_of(rows, columns, 0));
     const rtile::NestPlan plan = rtile::construct(program, profile, {.threads = 1}).front().program->groups[0].nests[0];
-    for (size_t a = 0; a < plan.tile.size(); ++a)
-      if (int(a) != plan.vec) return plan.tile[a].hi;
-    return int64_t{0};
+    return Tile{plan.tile[size_t(plan.vec)].hi, plan.tile[plan.vec == 0 ? 1 : 0].hi};
   };
-  CHECK(unrolled(1584, 81) * 81 * 4 <= 1024);  // from the second cache
-  CHECK(unrolled(96, 81) == 8);                // from the first
+  for (const auto& [rows, columns] : {std::pair{1584, 81}, {1649, 104}, {997, 40}, {400, 300}, {256, 448}}) {  // from the second cache
+    INFO(rows << " x " << columns);
+    const Tile t = tile(rows, columns);
+    CHECK(t.vectors == (columns + 15) / 16);
+    CHECK((t.loads > 12 && t.loads <= 28));
+  }
+  CHECK(tile(96, 81).rows == 8);  // from the first
+  for (const auto& [rows, columns] : {std::pair{100, 1536}, {49, 2048}, {101, 1500}}) {
+    INFO(rows << " x " << columns);
+    CHECK(tile(rows, columns).loads > 144);
+  }
 }
 
 TEST_CASE("lines that two rows share are stored twice, if the rows are stored by turns") {
