@@ -17,6 +17,7 @@
 #include "rtile/residence.h"
 #include "rtile/rows_apart.h"
 #include "rtile/rprogram.h"
+#include "rtile/separate_windows.h"
 #include "rtile/split.h"
 #include "rtile/stageable.h"
 #include "rtile/widen.h"
@@ -324,6 +325,7 @@ std::vector<Candidate> construct_in(const ir::TensorProgram& program, const hw::
   };
   if (!gpu) {
     if (const auto placed = in_place(of(form), form.nests)) add_if_fits(*placed);
+    if (const auto separate = separate_windows(of(form), form.nests)) add_if_fits(*separate);
     const int threads = options.threads > 0 ? options.threads : profile.cores;
     in_parts = rows_apart(of(form), form.nests, residence(of(form), form.nests, profile, threads), profile);
     if (in_parts) add_if_fits(*in_parts);

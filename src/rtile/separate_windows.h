@@ -1,0 +1,16 @@
+// Windows whose values are summed, or of which the largest counts, one dimension after the other: R · S values of a window are R rows of S,
+// and neighbouring windows share their rows. Rows first, then columns of rows take R + S steps a result where strides are 1. So it is done
+// for images with large windows (van Herk 1992 and Gil & Werman 1993 go further, with three steps for windows of any length); libraries'
+// pools take each window for itself.
+#pragma once
+#include <optional>
+
+#include "rtile/nest.h"
+
+namespace rgen::rtile {
+
+/// The nests with windows of two dimensions as two nests, the first of which reduces rows of the last one into a further tensor. Nothing if
+/// no window takes at most half of the steps so. Pre: `nests` are those of the program.
+std::optional<Rewritten> separate_windows(const ir::TensorProgram& program, const std::vector<Nest>& nests);
+
+}  // namespace rgen::rtile
