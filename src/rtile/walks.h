@@ -193,6 +193,10 @@ class Walks : public CountedPlan {
   /// (beside 0.5), in two 0.2, 1.9, 3.5, 4.7, 5.5, 5.6, in four 0.1, 1.8, 2.3 and no more, in eight 0.3. Of lines written whole one
   /// by one 0.2, 1.2, 1.9, 2.5, 3.3, 4.7; two at a time 0.7, four 0.3 times that (Zen 5, 12 ways, a latency of 3.2 ns).
   double store_wait(double in_set, double sets, int64_t piece) const;
+  /// Lines of a set that a body reads between the stores of two tiles, where a body is all of a tile, and those of 2 KiB rows and more of
+  /// tensors that begin alike share sets with what it writes, as they count against stores: 7 places of 4 KiB rows (depthwise, 800 × 1024)
+  /// by 8, 10, 12, 14 and 23 results a tile 148, 160, 177, 200 and 380 µs, without waiting 120 to 125 and 185 (Zen 5).
+  double read_beside_stores() const;
   /// Bytes of a row that a tile writes.
   int64_t written_piece(const NestFacts::OperandFacts& o) const;
   /// How far so many lines of one set exceed a cache's ways: 1 from half as many again on.

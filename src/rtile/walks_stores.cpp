@@ -130,6 +130,16 @@ double Walks::waiting_stores(const NestFacts::OperandFacts& o) const {
   return cached * store_wait(in_set, sets_of(o, l1), written_piece(o));
 }
 
+double Walks::read_beside_stores() const {
+  constexpr double kOfRead = 0.5;
+  double in_set = 0;
+  for (size_t a = 0; a < n_; ++a)
+    if (reduced(a) && axes_[a].trips > 1) return 0;  // one tile's stores are over before the next one's last loads
+  for (size_t i = 0; i < facts_.reads; ++i)
+    if (factor_in_place(i)) in_set += in_one_set(body_lines(i));
+  return kOfRead * in_set;
+}
+
 double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
   const bool results = o.is_store && c_.profile.levels[0].ways > 0 && facts_.products > 0 && !plan_.tiled();
   const std::optional<size_t> along = results ? loop_along_rows(o) : std::nullopt;
@@ -137,7 +147,7 @@ double Walks::crowded_stores(const NestFacts::OperandFacts& o) const {
   const size_t tile = plan_.loops.size() - 1;
   const double rows = rows_inside(o, tile), sets = rows / rows_in_set(o, tile);
   const double burst = rows * double(ceil_div(written_piece(o), c_.profile.levels[0].line_bytes)) *
-                       store_wait(rows_in_set(o, *along), sets, written_piece(o));
+                       store_wait(rows_in_set(o, *along) + read_beside_stores(), sets, written_piece(o));
   const double products = counts_.points * counts_.steps / plan_.atom->per_ns / c_.profile.levels[1].latency_ns;
   return counts_.calls / counts_.chunks * std::max(0.0, burst - products);
 }

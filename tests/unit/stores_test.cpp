@@ -66,3 +66,33 @@ TEST_CASE("of a map's rows in one set, lines two by two wait less, and more rows
   CHECK(waits(32, 16, 512) < waits(32, 16, 1024));  // two sets
   CHECK(waits(32, 16, 1000) == 0);
 }
+
+TEST_CASE("what a body reads counts beside a tile's stores, if the body is all of the tile") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const auto waits = [&](int64_t results, int64_t channels, int64_t unrolled) {  // depthwise, 7 places of a row
+    const std::string c = std::to_string(channels);
+    const ir::TensorProgram program = ir::parse_program(
+        R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 1, "w": 800, "ci": )" + c + R"(, "co": )" + c +
+        R"(, "r": 1, "s": 7, "stride": 1, "pad": [0, 3], "groups": )" + c + R"(, "layout": "NHWC"}})");
+    const rtile::Candidate candidate = rtile::construct(program, profile, {.threads = 1}).front();
+    const rtile::Nest nest = candidate.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = candidate.program->groups[0].nests[0];
+    plan.loops.clear();
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      const std::string& name = nest.axes[a].name;
+      plan.tile[a] = name == "q"    ? rtile::Blocking{800, 1, results}
+                     : name == "s"  ? rtile::Blocking{7, 1, unrolled}
+                     : name == "co" ? rtile::Blocking{channels, 16, 16}
+                                    : plan.tile[a];
+      if (name == "q") plan.loops.insert(plan.loops.begin(), {int(a), 1});
+      if (name == "co") plan.loops.push_back({int(a), 1});
+    }
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 1), program, profile};
+    return rtile::workload(nest, rtile::nest_facts(program, nest), plan, context).levels[1].waits;
+  };
+  CHECK(waits(6, 1024, 7) == 0);
+  CHECK(waits(10, 1024, 7) > 0);  // rows of 4 KiB: 10 and half of 16 lines for a set's 12 ways
+  CHECK(waits(14, 1024, 7) > 1.5 * waits(10, 1024, 7));
+  CHECK(waits(10, 1024, 1) < waits(10, 1024, 7));
+  CHECK(waits(14, 1040, 7) == 0);
+}
