@@ -198,6 +198,7 @@ std::string explain(const ir::TensorProgram& program, const hw::Profile& profile
         else
           o << " as " << to_string(to) << "; ";
       }
+      if (n.of_windows) o << "windows of " << program[p.operands[0].access.tensor].name << " by rows, then by columns; ";
       o << (p.staging ? block_text(n, p) : "register tile: " + tile_text(n, p)) << "; " << (p.atom ? p.atom->name : "") << "\n";
       o << (p.staging ? "  tasks" : "  loops:");
       for (const Loop& l : p.loops) {

@@ -33,8 +33,9 @@ struct Statement {
 struct Nest {
   std::vector<NestAxis> axes;
   std::vector<Statement> inner, outer;
-  bool copies = false;  ///< a tensor into another layout or type (relayout.h, widen.h): a group of its own
-  bool stage = false;   ///< a form tried beside the given one: a product that can be staged in shared memory is planned in no other way
+  bool copies = false;      ///< a tensor into another layout or type (relayout.h, widen.h): a group of its own
+  bool of_windows = false;  ///< rows of windows, whose columns the nest behind it reduces (separate_windows.h)
+  bool stage = false;       ///< a form tried beside the given one: a product that can be staged in shared memory is planned in no other way
 
   bool has_reduction() const;
   /// Of a tile of a fused group, or of a warp's: some axis is a part of a whole one.

@@ -111,6 +111,7 @@ class Separating {
     from[w.columns.dimension] = ir::substitute(w.access.index[w.columns.dimension], with);
     s.value = ir::access(w.access.tensor, std::move(from), w.access.out_of_bounds);
     first.inner.push_back(std::move(s));
+    first.of_windows = true;
     between.strides = ir::row_major(between.shape);
     program_->tensors.push_back(std::move(between));
     replace_reads(n, w.access, left);
