@@ -30,6 +30,59 @@ def conv(name, image, channels, window, stride=1, pad=None, groups=1, batch=1, d
         add(f"{name}_{layout.lower() if dtype == 'f32' else dtype}", family, "conv2d", p, epilogue, dtype)
 
 
+def windows(layout, pools):
+    for op, h, w, c, window, stride, pad in pools:
+        (r, s) = window if isinstance(window, list) else (window, window)
+        p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": s, "stride": stride, "pad": pad, "layout": layout}
+        add(f"{op}_{r}x{s}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+
+
+def gemms(layers):
+    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
+        for name, m, n, k, epilogue in layers:
+            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
+
+
+def batched(layers):
+    for name, batch, m, n, k in layers:
+        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
+
+
+def mlps(layers):
+    for batch, dims in layers:
+        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
+
+
+def attentions(layers):
+    for heads, seq, dim in layers:
+        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
+
+
+def of(op, shape):
+    return f"{op}_" + "x".join(map(str, shape))
+
+
+def rows(family, op, shapes, **more):
+    for shape in shapes:
+        add(of(op, shape), family, op, {"shape": shape} | more)
+
+
+def maps(layers):
+    for shape, function in layers:
+        add(of(function, shape), "elementwise", "bias_act", {"shape": shape}, ("bias", function))
+
+
+def transposes(layers, named=False):
+    """named: by the permutation, too"""
+    for shape, perm in layers:
+        add(of("transpose", shape) + ("_" + "".join(map(str, perm)) if named else ""), "transpose", "transpose", {"shape": shape, "perm": perm})
+
+
+def sums(layers):
+    for shape, axis in layers:
+        add(of("sum", shape) + f"_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+
+
 def convolutions():
     conv("inception_1x7", (17, 17), (160, 192), (1, 7))
     conv("inception_7x1", (17, 17), (128, 128), (7, 1))
@@ -85,52 +138,37 @@ def convolutions():
 
 def pools():
     for layout in ("NHWC", "NCHW"):
-        for op, h, w, c, r, stride, pad in (("maxpool", 20, 20, 256, 5, 1, 2), ("maxpool", 111, 111, 64, 3, 2, 0), ("avgpool", 56, 56, 128, 2, 2, 0),
-                                            ("avgpool", 35, 35, 192, 3, 1, 1), ("maxpool", 224, 112, 64, 2, 2, 0), ("maxpool", 75, 133, 48, 3, 2, 1)):
-            p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": r, "stride": stride, "pad": pad, "layout": layout}
-            add(f"{op}_{r}x{r}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+        windows(layout, [("maxpool", 20, 20, 256, 5, 1, 2), ("maxpool", 111, 111, 64, 3, 2, 0), ("avgpool", 56, 56, 128, 2, 2, 0),
+                         ("avgpool", 35, 35, 192, 3, 1, 1), ("maxpool", 224, 112, 64, 2, 2, 0), ("maxpool", 75, 133, 48, 3, 2, 1)])
         for n, h, c in ((1, 7, 1280), (4, 28, 72)):
             add(f"gavgpool_{n}x{h}x{h}x{c}_{layout.lower()}", "pool", "gavgpool", {"n": n, "h": h, "w": h, "c": c, "layout": layout})
 
 
 def products():
     bias, gelu, relu = ("bias",), ("bias", "gelu_erf"), ("bias", "relu")
-    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
-        for name, m, n, k, epilogue in (("vit_qkv", 197, 2304, 768, bias), ("vit_ffn", 197, 3072, 768, gelu), ("vit_tiny", 197, 192, 192, bias),
-                                        ("convnext_ffn", 3136, 384, 96, gelu), ("classes_1", 1, 1000, 2048, bias), ("classes_8", 8, 1000, 1280, bias),
-                                        ("gpt2_qkv", 1, 2304, 768, bias), ("gpt2_logits", 1, 50257, 768, ()), ("bert_tiny", 64, 128, 512, bias),
-                                        ("next_sentence", 1, 2, 768, bias), ("dlrm_top", 512, 256, 479, relu), ("lstm_gates", 26, 1024, 256, bias),
-                                        ("llama_up", 7, 2816, 2048, ()), ("phi_ffn", 33, 2560, 640, bias)):
-            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
-    for name, batch, m, n, k in (("swin_scores", 192, 49, 49, 32), ("swin_values", 192, 49, 32, 49), ("vit_scores", 12, 197, 197, 64),
-                                 ("vit_values", 12, 197, 64, 197), ("dlrm_pairs", 256, 27, 27, 64), ("decode_scores", 12, 1, 777, 64),
-                                 ("decode_values", 12, 1, 64, 777)):
-        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
-    for batch, dims in ((1, [784, 256, 10]), (32, [784, 512, 10]), (128, [13, 512, 64]), (16, [4, 64, 2]), (64, [376, 256, 17])):
-        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
-    for heads, seq, dim in ((12, 197, 64), (3, 197, 64), (8, 384, 64), (6, 49, 32), (16, 77, 64), (8, 256, 40), (12, 384, 64), (4, 1000, 32)):
-        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
+    gemms([("vit_qkv", 197, 2304, 768, bias), ("vit_ffn", 197, 3072, 768, gelu), ("vit_tiny", 197, 192, 192, bias),
+           ("convnext_ffn", 3136, 384, 96, gelu), ("classes_1", 1, 1000, 2048, bias), ("classes_8", 8, 1000, 1280, bias),
+           ("gpt2_qkv", 1, 2304, 768, bias), ("gpt2_logits", 1, 50257, 768, ()), ("bert_tiny", 64, 128, 512, bias),
+           ("next_sentence", 1, 2, 768, bias), ("dlrm_top", 512, 256, 479, relu), ("lstm_gates", 26, 1024, 256, bias),
+           ("llama_up", 7, 2816, 2048, ()), ("phi_ffn", 33, 2560, 640, bias)])
+    batched([("swin_scores", 192, 49, 49, 32), ("swin_values", 192, 49, 32, 49), ("vit_scores", 12, 197, 197, 64),
+             ("vit_values", 12, 197, 64, 197), ("dlrm_pairs", 256, 27, 27, 64), ("decode_scores", 12, 1, 777, 64),
+             ("decode_values", 12, 1, 64, 777)])
+    mlps([(1, [784, 256, 10]), (32, [784, 512, 10]), (128, [13, 512, 64]), (16, [4, 64, 2]), (64, [376, 256, 17])])
+    attentions([(12, 197, 64), (3, 197, 64), (8, 384, 64), (6, 49, 32), (16, 77, 64), (8, 256, 40), (12, 384, 64), (4, 1000, 32)])
 
 
 def the_rest():
-    def name(op, shape):
-        return f"{op}_" + "x".join(map(str, shape))
-
     for shape in ([197, 768], [3136, 96], [1, 768], [49, 1024], [384, 768], [1500, 384], [1, 4096]):
-        add(name("layernorm", shape), "norm", "layernorm", {"shape": shape, "eps": 1e-5})
-        add(name("rmsnorm", shape), "norm", "rmsnorm", {"shape": shape, "eps": 1e-6})
-    for shape in ([2364, 197], [1, 50257], [12, 777], [9408, 49], [4608, 384], [1, 1000], [8, 1000], [6000, 1500], [2000, 21]):
-        add(name("softmax", shape), "norm", "softmax", {"shape": shape})
-    for shape, function in (([197, 3072], "gelu_erf"), ([384, 3072], "gelu_tanh"), ([1, 11008], "silu"), ([3136, 384], "gelu_erf"), ([12544, 96], "relu"),
-                            ([1, 1000], "sigmoid"), ([784, 240], "hardswish")):
-        add(name(function, shape), "elementwise", "bias_act", {"shape": shape}, ("bias", function))
-    for shape in ([150528], [1, 56, 56, 256], [8, 197, 768], [1000003]):
-        add(name("mul_add", shape), "elementwise", "mul_add", {"shape": shape})
-    for shape, perm in (([1, 197, 12, 64], [0, 2, 1, 3]), ([1, 3, 224, 224], [0, 2, 3, 1]), ([1, 224, 224, 3], [0, 3, 1, 2]), ([1, 56, 56, 256], [0, 3, 1, 2]),
-                        ([768, 3072], [1, 0]), ([50, 1000], [1, 0]), ([8, 384, 12, 64], [0, 2, 1, 3]), ([1, 2048, 7, 7], [0, 2, 3, 1]), ([1, 58, 28, 28], [0, 2, 3, 1])):
-        add(name("transpose", shape), "transpose", "transpose", {"shape": shape, "perm": perm})
-    for shape, axis in (([128, 1000], 1), ([128, 1000], 0), ([197, 768], 0), ([197, 768], 1), ([3136, 96], 0), ([8, 100352], 1), ([4608, 384], 1)):
-        add(name("sum", shape) + f"_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+        rows("norm", "layernorm", [shape], eps=1e-5)
+        rows("norm", "rmsnorm", [shape], eps=1e-6)
+    rows("norm", "softmax", [[2364, 197], [1, 50257], [12, 777], [9408, 49], [4608, 384], [1, 1000], [8, 1000], [6000, 1500], [2000, 21]])
+    maps([([197, 3072], "gelu_erf"), ([384, 3072], "gelu_tanh"), ([1, 11008], "silu"), ([3136, 384], "gelu_erf"), ([12544, 96], "relu"),
+          ([1, 1000], "sigmoid"), ([784, 240], "hardswish")])
+    rows("elementwise", "mul_add", [[150528], [1, 56, 56, 256], [8, 197, 768], [1000003]])
+    transposes([([1, 197, 12, 64], [0, 2, 1, 3]), ([1, 3, 224, 224], [0, 2, 3, 1]), ([1, 224, 224, 3], [0, 3, 1, 2]), ([1, 56, 56, 256], [0, 3, 1, 2]),
+                ([768, 3072], [1, 0]), ([50, 1000], [1, 0]), ([8, 384, 12, 64], [0, 2, 1, 3]), ([1, 2048, 7, 7], [0, 2, 3, 1]), ([1, 58, 28, 28], [0, 2, 3, 1])])
+    sums([([128, 1000], 1), ([128, 1000], 0), ([197, 768], 0), ([197, 768], 1), ([3136, 96], 0), ([8, 100352], 1), ([4608, 384], 1)])
 
 
 def other_convolutions():
@@ -172,46 +210,31 @@ def other_convolutions():
 def others():
     other_convolutions()
     for layout in ("NHWC", "NCHW"):
-        for op, h, w, c, r, stride, pad in (("maxpool", 80, 144, 96, 2, 2, 0), ("maxpool", 13, 13, 512, 3, 1, 1), ("avgpool", 17, 17, 768, 3, 1, 1),
-                                            ("maxpool", 147, 147, 64, 3, 2, 0), ("avgpool", 14, 14, 256, 2, 2, 0), ("maxpool", 20, 32, 256, 5, 1, 2)):
-            p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": r, "stride": stride, "pad": pad, "layout": layout}
-            add(f"{op}_{r}x{r}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+        windows(layout, [("maxpool", 80, 144, 96, 2, 2, 0), ("maxpool", 13, 13, 512, 3, 1, 1), ("avgpool", 17, 17, 768, 3, 1, 1),
+                         ("maxpool", 147, 147, 64, 3, 2, 0), ("avgpool", 14, 14, 256, 2, 2, 0), ("maxpool", 20, 32, 256, 5, 1, 2)])
         for h, c in ((10, 1536), (65, 24)):
             add(f"gavgpool_{h}x{h}x{c}_{layout.lower()}", "pool", "gavgpool", {"n": 1, "h": h, "w": h, "c": c, "layout": layout})
     bias, gelu, relu = ("bias",), ("bias", "gelu_erf"), ("bias", "relu")
-    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
-        for name, m, n, k, epilogue in (("t5_ffn", 37, 2048, 512, relu), ("classes_21841", 1, 21841, 1024, bias), ("swin_qkv", 784, 576, 192, bias),
-                                        ("swin_ffn", 784, 768, 192, gelu), ("whisper_ffn", 211, 1536, 384, gelu), ("llama_down_1", 1, 2048, 5632, ()),
-                                        ("llama_down_4", 4, 2048, 5632, ()), ("rnn_gates", 5, 768, 256, bias), ("ncf", 256, 64, 128, relu),
-                                        ("lenet_classes", 1, 10, 84, bias), ("decode_11", 11, 1024, 1024, bias), ("vit_large", 65, 1024, 1024, bias),
-                                        ("bert_small", 211, 512, 512, bias), ("deepfm", 1000, 400, 351, relu), ("lora_down", 512, 16, 1024, ()),
-                                        ("lora_up", 512, 1024, 16, ())):
-            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
-    for name, batch, m, n, k in (("scores_40", 8, 211, 211, 40), ("values_40", 8, 211, 40, 211), ("decode_scores_300", 32, 1, 300, 64),
-                                 ("decode_values_300", 32, 1, 64, 300), ("window_24", 64, 64, 64, 24), ("text_96", 16, 77, 77, 96), ("cross_40", 8, 1024, 77, 40)):
-        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
-    for heads, seq, dim in ((8, 77, 40), (12, 37, 64), (8, 1024, 40), (6, 211, 64), (20, 100, 64), (4, 500, 24), (2, 64, 128), (32, 16, 128), (3, 196, 64), (16, 333, 80)):
-        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
-    for batch, dims in ((1, [128, 64, 32]), (7, [1024, 1024, 100]), (500, [40, 128, 3]), (64, [784, 512, 10])):
-        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
-
-    def rows(family, op, shapes, **more):
-        for shape in shapes:
-            add(f"{op}_" + "x".join(map(str, shape)), family, op, {"shape": shape} | more)
-
+    gemms([("t5_ffn", 37, 2048, 512, relu), ("classes_21841", 1, 21841, 1024, bias), ("swin_qkv", 784, 576, 192, bias),
+           ("swin_ffn", 784, 768, 192, gelu), ("whisper_ffn", 211, 1536, 384, gelu), ("llama_down_1", 1, 2048, 5632, ()),
+           ("llama_down_4", 4, 2048, 5632, ()), ("rnn_gates", 5, 768, 256, bias), ("ncf", 256, 64, 128, relu),
+           ("lenet_classes", 1, 10, 84, bias), ("decode_11", 11, 1024, 1024, bias), ("vit_large", 65, 1024, 1024, bias),
+           ("bert_small", 211, 512, 512, bias), ("deepfm", 1000, 400, 351, relu), ("lora_down", 512, 16, 1024, ()),
+           ("lora_up", 512, 1024, 16, ())])
+    batched([("scores_40", 8, 211, 211, 40), ("values_40", 8, 211, 40, 211), ("decode_scores_300", 32, 1, 300, 64),
+             ("decode_values_300", 32, 1, 64, 300), ("window_24", 64, 64, 64, 24), ("text_96", 16, 77, 77, 96), ("cross_40", 8, 1024, 77, 40)])
+    attentions([(8, 77, 40), (12, 37, 64), (8, 1024, 40), (6, 211, 64), (20, 100, 64), (4, 500, 24), (2, 64, 128), (32, 16, 128), (3, 196, 64), (16, 333, 80)])
+    mlps([(1, [128, 64, 32]), (7, [1024, 1024, 100]), (500, [40, 128, 3]), (64, [784, 512, 10])])
     rows("norm", "layernorm", ([784, 192], [65, 1024], [37, 512], [211, 384], [1, 4096], [4096, 320], [1024, 640], [12544, 96], [20000, 256], [16, 5000]), eps=1e-5)
     rows("norm", "rmsnorm", ([37, 512], [1, 2048], [211, 2048], [1000, 5120], [7, 11008]), eps=1e-6)
     rows("norm", "softmax", ([1, 21841], [64, 1000], [8192, 77], [3072, 211], [960, 37], [8385, 19], [2000, 2000], [30000, 100], [128, 30522]))
     rows("elementwise", "mul_add", ([1, 320, 32, 32], [999, 1001], [16, 512, 28, 28], [12345]))
-    for shape, function in (([784, 768], "gelu_erf"), ([37, 2048], "relu"), ([211, 1536], "gelu_tanh"), ([1089, 288], "silu"), ([16641, 64], "hardswish"),
-                            ([1000, 4000], "sigmoid"), ([4096, 1280], "gelu_erf"), ([50000, 96], "relu"), ([333, 333], "tanh")):
-        add(f"{function}_{shape[0]}x{shape[1]}", "elementwise", "bias_act", {"shape": shape}, ("bias", function))
-    for shape, perm in (([1, 77, 8, 40], [0, 2, 1, 3]), ([4, 64, 56, 56], [0, 2, 3, 1]), ([1, 65, 129, 19], [0, 3, 1, 2]), ([1, 320, 32, 32], [0, 2, 3, 1]),
-                        ([1, 32, 32, 320], [0, 3, 1, 2]), ([784, 192], [1, 0]), ([1, 3, 640, 384], [0, 2, 3, 1]), ([21841, 128], [1, 0]),
-                        ([2, 211, 16, 64], [0, 2, 1, 3]), ([500, 64, 5], [1, 0, 2])):
-        add("transpose_" + "x".join(map(str, shape)), "transpose", "transpose", {"shape": shape, "perm": perm})
-    for shape, axis in (([784, 192], 0), ([784, 192], 1), ([1024, 640], 0), ([30000, 100], 1), ([100, 30000], 0), ([64, 21841], 1), ([5, 4096], 0)):
-        add(f"sum_{shape[0]}x{shape[1]}_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+    maps([([784, 768], "gelu_erf"), ([37, 2048], "relu"), ([211, 1536], "gelu_tanh"), ([1089, 288], "silu"), ([16641, 64], "hardswish"),
+          ([1000, 4000], "sigmoid"), ([4096, 1280], "gelu_erf"), ([50000, 96], "relu"), ([333, 333], "tanh")])
+    transposes([([1, 77, 8, 40], [0, 2, 1, 3]), ([4, 64, 56, 56], [0, 2, 3, 1]), ([1, 65, 129, 19], [0, 3, 1, 2]), ([1, 320, 32, 32], [0, 2, 3, 1]),
+                ([1, 32, 32, 320], [0, 3, 1, 2]), ([784, 192], [1, 0]), ([1, 3, 640, 384], [0, 2, 3, 1]), ([21841, 128], [1, 0]),
+                ([2, 211, 16, 64], [0, 2, 1, 3]), ([500, 64, 5], [1, 0, 2])])
+    sums([([784, 192], 0), ([784, 192], 1), ([1024, 640], 0), ([30000, 100], 1), ([100, 30000], 0), ([64, 21841], 1), ([5, 4096], 0)])
 
 
 def third_convolutions():
@@ -285,48 +308,32 @@ def third_convolutions():
 def third():
     third_convolutions()
     for layout in ("NHWC", "NCHW"):
-        for op, h, w, c, r, stride, pad in (("maxpool", 55, 55, 96, 3, 2, 0), ("maxpool", 32, 320, 64, 2, [2, 1], 0), ("avgpool", 8, 8, 512, 8, 8, 0),
-                                            ("maxpool", 19, 19, 512, 3, 1, 1), ("maxpool", 26, 26, 256, 13, 1, 6), ("avgpool", 28, 28, 64, 3, 2, 1),
-                                            ("avgpool", 60, 60, 128, 10, 10, 0), ("maxpool", 1, 1000, 40, [1, 4], [1, 4], 0), ("avgpool", 48, 48, 64, 3, 1, 1)):
-            (r, s) = r if isinstance(r, list) else (r, r)
-            p = {"n": 1, "h": h, "w": w, "c": c, "r": r, "s": s, "stride": stride, "pad": pad, "layout": layout}
-            add(f"{op}_{r}x{s}_{h}x{w}x{c}_{layout.lower()}", "pool", op, p)
+        windows(layout, [("maxpool", 55, 55, 96, 3, 2, 0), ("maxpool", 32, 320, 64, 2, [2, 1], 0), ("avgpool", 8, 8, 512, 8, 8, 0),
+                         ("maxpool", 19, 19, 512, 3, 1, 1), ("maxpool", 26, 26, 256, 13, 1, 6), ("avgpool", 28, 28, 64, 3, 2, 1),
+                         ("avgpool", 60, 60, 128, 10, 10, 0), ("maxpool", 1, 1000, 40, [1, 4], [1, 4], 0), ("avgpool", 48, 48, 64, 3, 1, 1)])
         for n, h, w, c in ((1, 7, 7, 2048), (1, 12, 12, 320), (32, 8, 8, 64), (1, 1, 200, 512), (8, 7, 7, 512), (1, 112, 112, 32)):
             add(f"gavgpool_{n}x{h}x{w}x{c}_{layout.lower()}", "pool", "gavgpool", {"n": n, "h": h, "w": w, "c": c, "layout": layout})
     bias, gelu, relu = ("bias",), ("bias", "gelu_erf"), ("bias", "relu")
-    for dtype, out in (("f32", {}), ("bf16", {"out": "bf16"}), ("s8", {"out": "s32"})):
-        for name, m, n, k, epilogue in (("minilm_ffn", 48, 1536, 384, gelu), ("albert_embed", 128, 768, 128, bias), ("mixer_tokens", 196, 384, 512, gelu),
-                                        ("gru_gates", 1, 1536, 512, bias), ("speaker", 3, 512, 1536, bias), ("faces_10575", 1, 10575, 512, ()),
-                                        ("wide_deep", 2048, 256, 39, relu), ("deep_last", 2048, 1, 64, bias), ("experts", 6, 1408, 2048, ("bias", "silu")),
-                                        ("queries_100", 100, 256, 256, bias), ("boxes_900", 900, 91, 256, bias), ("gcn_2708", 2708, 16, 1433, ()),
-                                        ("gcn_out", 2708, 7, 16, ()), ("tabular", 333, 100, 23, relu), ("decode_2", 2, 3072, 1024, bias), ("prompt_77", 77, 3072, 768, gelu),
-                                        ("time_embed", 2, 1280, 320, ("bias", "silu")), ("pca_49", 1000, 49, 784, ())):
-            add(f"{name}_{dtype}", f"gemm_{dtype}", "matmul", {"m": m, "n": n, "k": k} | out, epilogue if dtype != "s8" else (), dtype)
-    for name, batch, m, n, k in (("gqa_scores", 8, 4, 1500, 128), ("gqa_values", 8, 4, 128, 1500), ("boxes_3x3", 500, 3, 3, 3), ("rotate_8", 1000, 8, 8, 8),
-                                 ("corr_1", 1, 1280, 1280, 64), ("linear_kv", 16, 32, 32, 1024), ("capsules", 10, 1152, 16, 8), ("din_33", 64, 33, 10, 36)):
-        add(name, "gemm_f32", "matmul", {"m": m, "n": n, "k": k, "batch": batch})
-    for heads, seq, dim in ((12, 48, 32), (4, 65, 16), (2, 300, 20), (8, 100, 32), (1, 1024, 256), (12, 7, 64), (16, 50, 96), (4, 256, 36), (8, 1, 64), (24, 154, 64), (6, 1369, 64)):
-        add(f"attention_{heads}_{seq}_{dim}", "attention", "attention", {"heads": heads, "seq": seq, "dim": dim, "scale": dim ** -0.5})
-    for batch, dims in ((1, [9, 32, 1]), (4096, [3, 64, 3]), (256, [117, 400, 64]), (16, [512, 2048, 512])):
-        add(f"mlp_{batch}_" + "_".join(map(str, dims)), "mlp", "mlp", {"batch": batch, "dims": dims})
-
-    def rows(family, op, shapes, **more):
-        for shape in shapes:
-            add(f"{op}_" + "x".join(map(str, shape)), family, op, {"shape": shape} | more)
-
+    gemms([("minilm_ffn", 48, 1536, 384, gelu), ("albert_embed", 128, 768, 128, bias), ("mixer_tokens", 196, 384, 512, gelu),
+           ("gru_gates", 1, 1536, 512, bias), ("speaker", 3, 512, 1536, bias), ("faces_10575", 1, 10575, 512, ()),
+           ("wide_deep", 2048, 256, 39, relu), ("deep_last", 2048, 1, 64, bias), ("experts", 6, 1408, 2048, ("bias", "silu")),
+           ("queries_100", 100, 256, 256, bias), ("boxes_900", 900, 91, 256, bias), ("gcn_2708", 2708, 16, 1433, ()),
+           ("gcn_out", 2708, 7, 16, ()), ("tabular", 333, 100, 23, relu), ("decode_2", 2, 3072, 1024, bias), ("prompt_77", 77, 3072, 768, gelu),
+           ("time_embed", 2, 1280, 320, ("bias", "silu")), ("pca_49", 1000, 49, 784, ())])
+    batched([("gqa_scores", 8, 4, 1500, 128), ("gqa_values", 8, 4, 128, 1500), ("boxes_3x3", 500, 3, 3, 3), ("rotate_8", 1000, 8, 8, 8),
+             ("corr_1", 1, 1280, 1280, 64), ("linear_kv", 16, 32, 32, 1024), ("capsules", 10, 1152, 16, 8), ("din_33", 64, 33, 10, 36)])
+    attentions([(12, 48, 32), (4, 65, 16), (2, 300, 20), (8, 100, 32), (1, 1024, 256), (12, 7, 64), (16, 50, 96), (4, 256, 36), (8, 1, 64), (24, 154, 64), (6, 1369, 64)])
+    mlps([(1, [9, 32, 1]), (4096, [3, 64, 3]), (256, [117, 400, 64]), (16, [512, 2048, 512])])
     rows("norm", "layernorm", ([48, 384], [900, 256], [2, 1280], [16384, 32], [1369, 384], [300, 20], [5000, 1000], [100, 100]), eps=1e-5)
     rows("norm", "rmsnorm", ([1, 5120], [77, 768], [300, 4096], [4000, 128], [12000, 80]), eps=1e-6)
     rows("norm", "softmax", ([32, 1500], [1, 10575], [1200, 100], [260, 65], [100000, 10], [500, 3], [16384, 16], [77, 49408], [1, 81]))
     rows("elementwise", "mul_add", ([1, 88, 48, 48], [77, 77], [3, 1000, 1000], [31], [8, 65536]))
-    for shape, function in (([196, 384], "gelu_erf"), ([2304, 88], "silu"), ([1, 4096], "relu"), ([20000, 19], "sigmoid"), ([3000, 80], "gelu_tanh"),
-                            ([100000, 24], "hardswish"), ([512, 512], "tanh"), ([77, 3072], "gelu_erf"), ([1500, 1536], "gelu_erf"), ([6000, 1000], "relu")):
-        add(f"{function}_{shape[0]}x{shape[1]}", "elementwise", "bias_act", {"shape": shape}, ("bias", function))
-    for shape, perm in (([196, 512], [1, 0]), ([1, 48, 12, 32], [0, 2, 1, 3]), ([1, 2, 116, 28, 28], [0, 2, 1, 3, 4]), ([8, 8, 7, 7, 96], [0, 2, 1, 3, 4]),
-                        ([1500, 80], [1, 0]), ([12, 100, 64], [0, 2, 1]), ([64, 3, 32, 32], [0, 2, 3, 1]), ([49, 9, 30], [2, 0, 1]), ([1, 240, 320, 21], [0, 3, 1, 2]),
-                        ([1024, 1000], [1, 0]), ([5000, 3], [1, 0]), ([1, 19, 64, 128], [0, 2, 3, 1])):
-        add("transpose_" + "x".join(map(str, shape)) + "_" + "".join(map(str, perm)), "transpose", "transpose", {"shape": shape, "perm": perm})
-    for shape, axis in (([48, 384], 0), ([2048, 39], 1), ([2048, 39], 0), ([100000, 10], 0), ([49, 2048], 0), ([900, 256], 0), ([1, 65536], 1), ([512, 512], 0), ([300, 77777], 1)):
-        add(f"sum_{shape[0]}x{shape[1]}_{axis}", "reduction", "reduce_sum", {"shape": shape, "axis": axis})
+    maps([([196, 384], "gelu_erf"), ([2304, 88], "silu"), ([1, 4096], "relu"), ([20000, 19], "sigmoid"), ([3000, 80], "gelu_tanh"),
+          ([100000, 24], "hardswish"), ([512, 512], "tanh"), ([77, 3072], "gelu_erf"), ([1500, 1536], "gelu_erf"), ([6000, 1000], "relu")])
+    transposes([([196, 512], [1, 0]), ([1, 48, 12, 32], [0, 2, 1, 3]), ([1, 2, 116, 28, 28], [0, 2, 1, 3, 4]), ([8, 8, 7, 7, 96], [0, 2, 1, 3, 4]),
+                ([1500, 80], [1, 0]), ([12, 100, 64], [0, 2, 1]), ([64, 3, 32, 32], [0, 2, 3, 1]), ([49, 9, 30], [2, 0, 1]), ([1, 240, 320, 21], [0, 3, 1, 2]),
+                ([1024, 1000], [1, 0]), ([5000, 3], [1, 0]), ([1, 19, 64, 128], [0, 2, 3, 1])], named=True)
+    sums([([48, 384], 0), ([2048, 39], 1), ([2048, 39], 0), ([100000, 10], 0), ([49, 2048], 0), ([900, 256], 0), ([1, 65536], 1), ([512, 512], 0), ([300, 77777], 1)])
 
 
 if __name__ == "__main__":
