@@ -304,6 +304,10 @@ double rows_across_lines(const Nest& nest, const std::vector<int64_t>& coef, con
   return double(ceil_div(length, step) - 1) * double(step) / kStepBytes;
 }
 
+bool sums_columns(const Nest& nest, const NestFacts& facts, int vec) {
+  return nest.has_reduction() && facts.products == 0 && !facts.slides && !nest.axes[size_t(vec)].reduced;
+}
+
 int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& plan) {
   if (plan.form == AtomForm::warp) {
     const int rows = int(plan.row_tiles(nest).size()), columns = int(plan.tile[size_t(plan.vec)].hi);
@@ -325,9 +329,9 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
   // 4)
   if (vec_reduced && points > 8 && copies > 1 && accumulators > 24) live += 4;
   const std::vector<int> order = plan.point_axes(nest);
-  const bool sums_at_once = facts.products == 0 && nest.has_reduction() && !vec_reduced && !facts.slides &&
-                            std::none_of(facts.inner_functions.begin(), facts.inner_functions.end(),
-                                         [](const NestFacts::Function& f) { return transcendental(f.name); });
+  const bool as_it_comes =
+      sums_columns(nest, facts, plan.vec) && std::none_of(facts.inner_functions.begin(), facts.inner_functions.end(),
+                                                          [](const NestFacts::Function& f) { return transcendental(f.name); });
   for (size_t i = 0; i < facts.reads; ++i) {
     const auto& o = facts.operands[i];
     if (!o.inner) continue;
@@ -340,7 +344,7 @@ int registers_needed(const Nest& nest, const NestFacts& facts, const NestPlan& p
       else if (again || a == plan.vec)
         mine *= size;
     }
-    if (sums_at_once && !again) mine = 1;
+    if (as_it_comes && !again) mine = 1;
     bool invariant = nest.has_reduction() && !o.is_store;  // read once before the reduction
     for (size_t a = 0; a < nest.axes.size(); ++a) invariant &= !nest.axes[a].reduced || o.coef[a] == 0;
     if (invariant) {

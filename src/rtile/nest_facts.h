@@ -54,6 +54,8 @@ struct NestFacts {
 };
 /// A function of the profile that is computed as a polynomial, whose coefficients take registers.
 bool transcendental(std::string_view function);
+/// Vectors of results, each a sum (or maximum) of values that no other result takes: sums down columns, neither products nor windows.
+bool sums_columns(const Nest& nest, const NestFacts& facts, int vec);
 std::vector<NestFacts::OperandFacts::Walk> walks_of(const std::vector<std::vector<int64_t>>& dim_coef);
 NestFacts nest_facts(const ir::TensorProgram& program, const Nest& nest);
 

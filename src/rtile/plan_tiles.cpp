@@ -55,7 +55,7 @@ void Planner::enumerate_tiles(const Start& s) {
   // half a KiB of each stream, over which prefetchers follow the loads of a long body
   const bool streams = !gpu() && (!accumulates || (reduced(vec) && rows_from_memory()));
   const bool columns =
-      !gpu() && accumulates && facts_.products == 0 && !facts_.slides && !reduced(vec) &&
+      !gpu() && sums_columns(nest_, facts_, vec) &&
       std::any_of(facts_.operands.begin(), facts_.operands.end(), [&](const auto& o) { return c_.home[size_t(o.tensor)] == 1; });
   for (int64_t nv : sizes(units, facts_.products > 0 || streams ? 8 : columns ? kLoadsFollowed : 16)) {
     NestPlan p = s.plan;
@@ -181,7 +181,7 @@ int Planner::finish_axis(const NestPlan& p) const {
 }
 
 int64_t Planner::gap_down(const NestPlan& p, size_t operand, int a) const {
-  if (facts_.products > 0 || reduced(p.vec) || !from_beyond_first(p, operand)) return -1;
+  if (!sums_columns(nest_, facts_, p.vec) || !from_beyond_first(p, operand)) return -1;
   const auto& o = facts_.operands[operand];
   int64_t row = 1;
   for (int x : outputs_)
@@ -249,11 +249,9 @@ int64_t Planner::without_rest(const NestPlan& p, int a, int64_t steps, int64_t m
   while (steps % whole != 0) --whole;
   for (int64_t u = most; 4 * u >= 3 * most; --u)
     if (steps % u < steps % least) least = u;
-  for (size_t i = 0; i < facts_.reads; ++i) {
-    const int64_t gap = gap_down(p, i, a);
-    if (gap > 0 && by_pieces(p, a)) return least;
-    if (gap == 0 && 2 * whole < most) return most;
-  }
+  if (by_pieces(p, a)) return least;
+  for (size_t i = 0; i < facts_.reads && 2 * whole < most; ++i)
+    if (gap_down(p, i, a) == 0) return most;
   return whole;
 }
 

@@ -51,17 +51,17 @@ class Separating {
     if (!a || !(ordered || s.reduce == ir::ReduceOp::sum) || !is_affine(a->index)) return {};
     if (!ordered && (a->out_of_bounds.value_or(0) != 0 || !is_float(given_[a->tensor].dtype))) return {};
     std::vector<Side> sides;
-    int64_t steps = 1;
     for (size_t d = 0; d < a->index.size(); ++d) {
       const int axis = single_axis(a->index[d]);
       if (axis >= 0 && !n.axes[size_t(axis)].reduced && extent(n, axis) == given_[a->tensor].shape[d].value()) continue;
       const auto side = side_of(n, *a, d);
       if (!side) return {};
-      sides.push_back(*side), steps *= extent(n, side->step);
+      sides.push_back(*side);
     }
-    for (const NestAxis& x : n.axes)
-      if (x.reduced) steps /= x.extent;
-    return sides.size() == 2 && steps == 1 ? std::optional(Window{*a, sides[0], sides[1]}) : std::nullopt;
+    if (sides.size() != 2) return {};
+    for (size_t x = 0; x < n.axes.size(); ++x)
+      if (n.axes[x].reduced && n.axes[x].extent > 1 && int(x) != sides[0].step && int(x) != sides[1].step) return {};
+    return Window{*a, sides[0], sides[1]};
   }
 
   static std::optional<Side> side_of(const Nest& n, const ir::Access& a, size_t dimension) {

@@ -1,7 +1,7 @@
 // Windows whose values are summed, or of which the largest counts, one dimension after the other: R · S values of a window are R rows of S,
-// and neighbouring windows share their rows. Rows first, then columns of rows take R + S steps a result where strides are 1. So it is done
-// for images with large windows (van Herk 1992 and Gil & Werman 1993 go further, with three steps for windows of any length); libraries'
-// pools take each window for itself.
+// and neighbouring windows share their rows: rows first, then columns of what they leave, take R + S steps a result where strides are 1.
+// (Three steps do for windows of any length, one dimension after the other: van Herk 1992, Pattern Recognition Letters 13; Gil & Werman
+// 1993, PAMI 15. They go both ways along a row, one value after the other.)
 #pragma once
 #include <optional>
 

@@ -380,9 +380,8 @@ double Walks::alone_in_body(size_t i, const Stretch& s) const {
     return s.piece > line ? *share : std::min(*share, kLearnt * line / row);
   }
   const double lines = double(places.back() - places.front() + piece) / line;
-  const bool onward = s.jumps_over < kFewRows && walked_bytes(i) < (lines + 1) * line;
-  if (onward && reduced(along)) return std::clamp((lines - 4) / 14, 0.0, 1.0);  // rows end inside bodies
-  return onward && !reduced(along) ? std::clamp(lines - double(kLoadsFollowed), 0.0, 1.0) : 1;
+  if (s.jumps_over >= kFewRows || walked_bytes(i) >= (lines + 1) * line) return 1;
+  return std::clamp(reduced(along) ? (lines - 4) / 14 : lines - double(kLoadsFollowed), 0.0, 1.0);
 }
 
 double Walks::walked_bytes(size_t i) const {

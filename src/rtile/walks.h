@@ -210,11 +210,11 @@ class Walks : public CountedPlan {
   double rows_inside(const NestFacts::OperandFacts& o, size_t loop) const;
   /// ... of them in one set of the first-level cache, one after the other.
   double rows_in_set(const NestFacts::OperandFacts& o, size_t loop) const;
-  /// ... as long as prefetchers remember each load of a body. The part of these lines that come as fast as others where there are so many
-  /// loads that they do not: sums down pieces of rows of 1024 to 2048 floats in L2 by 64 and 96 loads 0.50 ns a line, by 144 0.32 to 0.43,
-  /// by 192 0.30 to 0.39, by 224 0.31 to 0.38 (Zen 5).
-  double forgotten(size_t operand) const;
+  /// `unfollowed`, as long as prefetchers remember each load of a body.
   double alone_in_body(size_t operand, const Stretch& s) const;
+  /// The part of those lines that come as fast as others where a body has so many loads that prefetchers do not: sums down pieces of rows
+  /// of 1024 to 2048 floats in L2 by 64 and 96 loads 0.50 ns a line, by 144 0.32 to 0.43, by 192 0.30 to 0.39, by 224 0.31 to 0.38 (Zen 5).
+  double forgotten(size_t operand) const;
   /// Where the rows begin that a tile walks by turns: bytes from the first.
   std::vector<int64_t> rows_by_turns(size_t operand) const;
   /// Of all lines that are walked before the neighbour of a piece.
