@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -51,8 +52,9 @@ class NestPlanner {
     const auto tensor = [&](int t) {
       const bool continued = !c.continued.empty() && c.continued[size_t(t)];
       const int64_t kept = c.kept.empty() ? 0 : c.kept[size_t(t)];
-      k.second.insert(k.second.end(), {t, kept, c.home[size_t(t)], c.prepackable[size_t(t)], continued, c.makes_beside(t),
-                                       c.program[t].within, int64_t(c.program[t].dtype)});
+      const Exchange e = c.exchanged.empty() ? Exchange{} : c.exchanged[size_t(t)];
+      k.second.insert(k.second.end(), {t, kept, e.made, e.made_parts, e.read_parts, c.home[size_t(t)], c.prepackable[size_t(t)], continued,
+                                       c.makes_beside(t), c.program[t].within, int64_t(c.program[t].dtype)});
       for (const ir::Size& stride : c.program[t].strides) k.second.push_back(stride.value());
     };
     for (const NestAxis& a : nest.axes) k.second.insert(k.second.end(), {a.extent, a.full, a.apart});
@@ -154,8 +156,9 @@ class Constructor {
   const hw::Profile& profile_;
   NestPlanner& planned_;
   const int threads_, top_k_, breadth_;
-  Residence residence_;            ///< while groups are assembled
-  std::vector<bool> prepackable_;  ///< PlanContext's
+  Residence residence_;              ///< while groups are assembled
+  std::vector<Exchange> exchanged_;  ///< ... PlanContext's
+  std::vector<bool> prepackable_;    ///< PlanContext's
 
   bool gpu() const { return profile_.kind == hw::Profile::Kind::gpu; }
   static hw::Estimate estimate(const RProgram& p) {
@@ -210,6 +213,7 @@ class Constructor {
   PlanContext context(int threads) const {
     PlanContext c{residence_, program_, profile_};
     c.threads = threads, c.prepackable = prepackable_, c.breadth = breadth_;
+    c.exchanged = exchanged_;
     if (gpu()) c.register_tiles = 12;  // of which each has many launches to try
     return c;
   }
@@ -217,11 +221,10 @@ class Constructor {
   /// RPrograms from the best plans of each group; several when there is one group only.
   std::vector<std::shared_ptr<RProgram>> assemble(const std::vector<Group>& groups) {
     residence_ = residence(program_, groups, profile_, threads_);
-    std::vector<std::vector<GroupPlan>> ranked;
-    for (const Group& g : groups) {
-      ranked.push_back(g.shared.empty() ? single(g) : fused(g));
-      if (ranked.back().empty()) return {};
-    }
+    std::vector<std::vector<GroupPlan>> ranked = rank(groups, false);
+    if (std::any_of(exchanged_.begin(), exchanged_.end(), [](const Exchange& e) { return e.made && e.other_parts(); }))
+      if (auto others = rank(groups, true); total_us(others) < total_us(ranked)) ranked = std::move(others);
+    if (ranked.empty()) return {};
     std::vector<std::shared_ptr<RProgram>> programs;
     size_t most = 1;
     for (const auto& r : ranked) most = std::max(most, r.size());
@@ -233,6 +236,47 @@ class Constructor {
       programs.push_back(std::move(p));
     }
     return programs;
+  }
+
+  /// The intermediate tensors that are not one group's own.
+  std::vector<Exchange> made_between(const std::vector<Group>& groups) const {
+    if (gpu() || threads_ == 1 || groups.size() < 2) return {};
+    std::vector<Exchange> all(program_.tensors.size());
+    for (const Group& g : groups)
+      for (const Nest& n : g.nests)
+        n.for_each_statement([&](const Statement& s) {
+          const ir::Tensor& t = program_[s.tensor];
+          if (s.store && t.kind == ir::TensorKind::intermediate && t.within < 0) all[size_t(s.tensor)].made = true;
+        });
+    for (const Group& g : groups)
+      for (int t : g.local) all[size_t(t)].made = false;
+    return all;
+  }
+  void note_parts(const GroupPlan& g) {
+    if (exchanged_.empty() || !g.shared.empty()) return;
+    for (size_t n = 0; n < g.nests.size(); ++n)
+      for (const auto& o : nest_facts(program_, g.group.nests[n]).operands) {
+        if (Exchange& e = exchanged_[size_t(o.tensor)]; e.made)
+          (o.is_store ? e.made_parts : e.read_parts) = part_of_worker(o, g.group.nests[n], g.nests[n]);
+      }
+  }
+  /// Plans of each group; none: one of them has none. Who comes first divides what they exchange as suits it, those who read or, where
+  /// `makers_first`, those who make it; the others may follow.
+  std::vector<std::vector<GroupPlan>> rank(const std::vector<Group>& groups, bool makers_first) {
+    exchanged_ = made_between(groups);
+    std::vector<std::vector<GroupPlan>> ranked(groups.size());
+    for (size_t k = 0; k < groups.size(); ++k) {
+      const size_t i = makers_first ? k : groups.size() - 1 - k;
+      ranked[i] = groups[i].shared.empty() ? single(groups[i]) : fused(groups[i]);
+      if (ranked[i].empty()) return {};
+      note_parts(ranked[i].front());
+    }
+    return ranked;
+  }
+  static double total_us(const std::vector<std::vector<GroupPlan>>& ranked) {
+    double us = ranked.empty() ? std::numeric_limits<double>::infinity() : 0;
+    for (const std::vector<GroupPlan>& g : ranked) us += g.front().estimate.us;
+    return us;
   }
 
   std::vector<GroupPlan> single(const Group& g) {
@@ -262,7 +306,10 @@ class Constructor {
     const auto plan = [this](const Nest& n, const std::vector<int>& keep, const PlanContext& c) -> const PlannedNest& {
       return planned_(n, keep, c, 1);
     };
-    return gpu() ? plan_rows(g, context(1), plan) : plan_fused(g, context(threads_), plan);
+    if (gpu()) return plan_rows(g, context(1), plan);
+    PlanContext c = context(threads_);
+    c.exchanged.clear();  // each tile's tensors are one worker's
+    return plan_fused(g, c, plan);
   }
 };
 

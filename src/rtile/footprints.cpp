@@ -49,7 +49,7 @@ double Footprints::footprint(std::span<const int64_t> extents, std::span<double>
     each[i] *= inside(i, extents);
     if (placed(i, Placement::box)) each[i] *= o.box(plan_.operands[i]).spread;
     if (packed(i)) each[i] *= made_up(i, extents);
-    if (sums_apart(i)) each[i] *= double(kSum) / o.element_bytes;
+    if (sums_apart(facts_.operands[i])) each[i] *= double(kSum) / o.element_bytes;
     sum += each[i];
   }
   return sum;

@@ -23,12 +23,6 @@ class Footprints : public Walks {
   /// Bytes of the worker's whole share.
   double touched_by_worker() const;
 
-  /// Partial sums have a place of their own, because their results are narrower or not contiguous.
-  bool sums_apart(size_t operand) const {
-    const auto& o = facts_.operands[operand];
-    return counts_.chunks > 1 && o.is_store && (o.element_bytes < kSum || o.coef[size_t(plan_.vec)] != 1);
-  }
-
   /// Of an operand of whose bytes the iterations of a loop along `axis` read some in common, `bytes` each and `together` all: those that
   /// the cache still holds from the iterations before come once. A window over rows of which an iteration takes a piece finds none of them
   /// in the next ones. `around`, `within`: what the loop and one iteration cover; `occupied`: by all operands in one.
@@ -36,7 +30,6 @@ class Footprints : public Walks {
                  double together, double capacity) const;
 
  private:
-  static constexpr int kSum = 4;  ///< bytes
   std::vector<int64_t> extents_;  ///< covered, of all axes, at every depth
   std::vector<double> touched_;   ///< bytes, of all operands, at every depth
 

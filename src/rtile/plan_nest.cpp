@@ -189,8 +189,8 @@ int64_t Planner::reuse(const NestPlan& p, size_t operand) const {
 }
 
 double Planner::balance(const NestPlan& p, const Parallel& split) {
-  const int64_t blocks = p.tile[size_t(split.axis)].blocks;
-  return double(blocks) / double(split.parts * ceil_div(blocks, split.parts));
+  const Blocking& t = p.tile[size_t(split.axis)];
+  return double(t.units()) / double(split.parts * t.most_units(split.parts));
 }
 
 void Planner::prefer_reuse() {

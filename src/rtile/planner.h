@@ -130,7 +130,7 @@ class Planner {
   int64_t in_step(const NestPlan& p) const;  ///< results of one step of the reduction: points, of each statement
   /// Points of the register tile that one load of the operand serves.
   int64_t reuse(const NestPlan& p, size_t operand) const;
-  /// The share of their time for which the parts of a split have blocks.
+  /// The share of their time for which the parts of a split have work.
   static double balance(const NestPlan& p, const Parallel& split);
   /// Tiles with more reuse of some factor than any faster one go to the front, then some whose blocks the workers share more evenly: loops,
   /// caches and threads may make more of them. Pre: fastest first.

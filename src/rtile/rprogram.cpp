@@ -99,6 +99,13 @@ std::vector<NestPlan::Run> NestPlan::runs(int axis) const {
   return some;
 }
 
+int64_t Blocking::most_units(int64_t parts) const {
+  if (parts >= blocks) return hi;
+  int64_t most = 0;
+  for (int64_t part = 0; part < parts; ++part) most = std::max(most, start(blocks * (part + 1) / parts) - start(blocks * part / parts));
+  return most / unit;
+}
+
 NestPlan::LeftOut NestPlan::left_out(const PaddedTaps& t) const {
   const Blocking &steps = tile[size_t(t.reduced)], &size = tile[size_t(t.output)];
   if (t.reduced == vec || t.reduced == k_axis || offset_a) return LeftOut::nowhere;  // (packed sums of a signed factor count every step)

@@ -33,6 +33,8 @@ struct Blocking {
   int64_t size() const { return std::min(hi * unit, extent); }    ///< elements of a full block
   int64_t tail() const { return extent - (units() - 1) * unit; }  ///< elements of the last unit
   int64_t start(int64_t block) const { return (block * hi - std::max<int64_t>(0, block - n_hi)) * unit; }
+  /// Of the busiest of so many parts, of which the i-th has the blocks from ⌊blocks · i / parts⌋ on: larger ones come first.
+  int64_t most_units(int64_t parts) const;
 };
 
 /// Bytes of a step of k on a GPU's tensor cores, and wherever products are staged: a row's.

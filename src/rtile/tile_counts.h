@@ -19,7 +19,8 @@ struct TileCounts {
   double chunks = 1;
   double inside = 1;  ///< share of the points of a step that are computed: others read padding
 };
-TileCounts count_tiles(const Nest& nest, const NestPlan& plan);
+/// Of a CPU's busiest worker; of a GPU's tasks in the mean.
+TileCounts count_tiles(const Nest& nest, const NestPlan& plan, const PlanContext& context);
 
 /// One plan, for those who count what it does. What it is made of lives as long as this.
 class CountedPlan {
@@ -50,6 +51,11 @@ class CountedPlan {
   }
   /// That are active at once.
   int workers() const { return int(std::max<int64_t>(c_.sharers, std::min<int64_t>(plan_.tasks(), c_.threads))); }
+  static constexpr int kSum = 4;  ///< bytes
+  /// Partial sums have a place of their own, vectors side by side, because their results are narrower or not contiguous.
+  bool sums_apart(const NestFacts::OperandFacts& o) const {
+    return counts_.chunks > 1 && o.is_store && (o.element_bytes < kSum || o.coef[size_t(plan_.vec)] != 1);
+  }
   /// Elements of a step of 1 of a loop over the axis.
   int64_t step_unit(size_t a) const { return reduced(a) ? 1 : plan_.tile[a].size(); }
   /// Of its axis by the loop: all that the worker does, or a step of the loop around it.

@@ -76,7 +76,7 @@ class Traffic : Footprints {
 
   void place_sums() {
     bool apart = false;
-    for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) apart |= sums_apart(i);
+    for (size_t i = facts_.reads; i < facts_.operands.size(); ++i) apart |= sums_apart(facts_.operands[i]);
     if (apart) sums_home_ = near_level(c_.profile, touched_by_worker(), 0.8);
   }
   void walk_streams() {
@@ -312,7 +312,7 @@ class Traffic : Footprints {
   /// It waits beyond this level between its uses.
   bool leaves(size_t operand, size_t level) const {
     const int home = c_.home[size_t(facts_.operands[operand].tensor)];
-    return !c_.near && std::max(home + (home == crowded_), sums_apart(operand) ? sums_home_ : 0) > int(level);
+    return !c_.near && std::max(home + (home == crowded_), sums_apart(facts_.operands[operand]) ? sums_home_ : 0) > int(level);
   }
 
   /// Bytes of a cache that operands cannot use because their rows fall into few of its sets: n rows that share p places fill n / p ways.

@@ -416,7 +416,7 @@ Walks::Conflicts Walks::conflicts(const std::vector<int64_t>& lines) const {
 }
 
 Stretch stretch_of(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context, size_t operand) {
-  const TileCounts counts = count_tiles(nest, plan);
+  const TileCounts counts = count_tiles(nest, plan, context);
   return Walks(CountedPlan(nest, facts, plan, context, counts)).stretch(operand);
 }
 

@@ -32,6 +32,7 @@ class Counter : CountedPlan {
     if (plan_.peeled) ends_of_rows();
     if (plan_.repacks_b()) repacks(size_t(plan_.operand_b));
     interleaved_stores();
+    exchanges();
     return std::move(w_);
   }
 
@@ -50,15 +51,21 @@ class Counter : CountedPlan {
   double stride(const NestFacts::OperandFacts& o, size_t a) const { return double(std::abs(o.coef[a]) * o.element_bytes); }
 
   /// ... pieces of the same rows. On two cores of Zen 4 a maximum whose workers share rows of 256 bytes takes 51 to 165 µs instead of 26.
+  /// Partial sums are written again with each chunk (1 × 87 of 256 channels in planes, 174 chunks, whose 400 rows of a KiB of sums two
+  /// workers share: 9.9 ms, those along the rows 8.1; Zen 5). Pieces of 256 bytes to 8 KiB beside the other core's take 13 to 240 ns each,
+  /// read and written 45 to 288, where cores have different last caches.
   double lines_beside(const NestFacts::OperandFacts& o, const Parallel& split) const {
-    const double along = stride(o, size_t(split.axis)), piece = along * double(axes_[size_t(split.axis)].covered);
-    double bytes = o.element_bytes;
+    const bool along_rows = sums_apart(o) && split.axis == plan_.vec;
+    const double element = along_rows ? kSum : o.element_bytes, along = along_rows ? kSum : stride(o, size_t(split.axis));
+    const double piece = along * double(axes_[size_t(split.axis)].covered);
+    double bytes = element;
     bool rows = false;
     for (size_t a = 0; a < n_; ++a) {
       if (o.coef[a] == 0) continue;
-      bytes *= double(axes_[a].covered), rows |= stride(o, a) > along && nest_.axes[a].extent > 1;
+      bytes *= double(axes_[a].covered);
+      rows |= (along_rows ? int(a) != plan_.vec : stride(o, a) > along) && nest_.axes[a].extent > 1;
     }
-    return rows && piece > 0 ? bytes / line() * std::min(1.0, kWrittenAhead / piece) : 0;
+    return rows && piece > 0 ? counts_.chunks * bytes / line() * std::min(1.0, kWrittenAhead / piece) : 0;
   }
 
   /// ... rows that the innermost loop walks: prefetchers follow its steps into the next worker's rows, a tile's lines at the end of every
@@ -80,6 +87,41 @@ class Counter : CountedPlan {
     for (size_t a = 0; a < n_; ++a)
       if (o.coef[a] != 0) lines *= stride(o, a) < line() ? std::ceil(stride(o, a) * double(plan_.tile[a].size()) / line()) : axes_[a].mean;
     return innermost == split.axis ? walks * lines : 0;
+  }
+
+  /// Lines of intermediate tensors that other workers' caches have. Whoever reads all of one finds the other workers' parts there; whoever
+  /// reads a part finds it at home, but for what a window reaches beyond it, if the nest that made the tensor had the same parts. Copies in
+  /// another layout of which each worker makes some places and reads some channels, a quarter of the lines: 14 to 18 ns a line where a
+  /// virtual machine's cores have different last caches, and nothing worth mentioning where they share one (from minute to minute; Zen 5).
+  void exchanges() {
+    if (gpu() || c_.threads == 1 || c_.exchanged.empty()) return;
+    const double others = 1 - 1.0 / c_.threads;
+    for (size_t i = 0; i < facts_.operands.size(); ++i) {
+      const auto& o = facts_.operands[i];
+      Exchange e = c_.exchanged[size_t(o.tensor)];
+      if (!e.made || c_.beyond_caches(o.tensor)) continue;
+      (o.is_store ? e.made_parts : e.read_parts) = part_of_worker(o, nest_, plan_);
+      // in other parts, of which each has a piece, or all by one worker; else in the parts in which it was made, or whole by each
+      double share = 0;
+      if (e.other_parts())
+        share = e.read_parts < 0 ? others : (e.made_parts < 0 ? 1 : others) / c_.threads;
+      else if (!o.is_store)
+        share = e.read_parts == 0 ? others : e.read_parts > 0 ? reached_beyond(o) / c_.threads : 0;
+      w_.call_overheads += share * tensor_bytes(c_.program[o.tensor]) / line() * kMovedNs;
+    }
+  }
+  /// What the windows of a worker's places reach beyond its part, against that part. The first and the last worker have one neighbour.
+  double reached_beyond(const NestFacts::OperandFacts& o) const {
+    for (const Parallel& p : plan_.parallel)
+      for (const std::vector<int64_t>& dim : o.dim_coef) {
+        const size_t along = size_t(p.axis);
+        if (p.parts == 1 || dim[along] == 0) continue;
+        double beyond = 0;
+        for (size_t a = 0; a < n_; ++a)
+          if (a != along) beyond += double(std::abs(dim[a]) * (nest_.axes[a].extent - 1));
+        return std::min(1.0, beyond / double(std::abs(dim[along]) * axes_[along].covered)) * (c_.threads == 2 ? 0.5 : 1);
+      }
+    return 0;
   }
 
   /// Results that are collected: nothing hides that they go to the second cache and come back, if the first one does not hold the buffer
@@ -181,7 +223,7 @@ class Counter : CountedPlan {
 
 }  // namespace
 
-TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
+TileCounts count_tiles(const Nest& nest, const NestPlan& plan, const PlanContext& context) {
   TileCounts c;
   c.axes.resize(nest.axes.size());
   for (size_t a = 0; a < c.axes.size(); ++a) {
@@ -190,9 +232,12 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
     c.axes[a].covered = extent;
     if (!nest.axes[a].reduced) {
       int64_t blocks = t.blocks;
-      for (const Parallel& p : plan.parallel)
-        if (size_t(p.axis) == a) blocks = ceil_div(t.blocks, p.parts);
       c.axes[a].mean = double(t.units()) / double(t.blocks);
+      for (const Parallel& p : plan.parallel) {
+        if (size_t(p.axis) != a) continue;
+        blocks = ceil_div(t.blocks, p.parts);
+        if (context.profile.kind == hw::Profile::Kind::cpu) c.axes[a].mean = double(t.most_units(p.parts)) / double(blocks);
+      }
       c.axes[a].covered = std::min(extent, int64_t(std::ceil(double(blocks) * c.axes[a].mean * double(t.unit))));
       c.calls *= double(blocks);
       c.points *= c.axes[a].mean;
@@ -220,13 +265,19 @@ TileCounts count_tiles(const Nest& nest, const NestPlan& plan) {
   return c;
 }
 
+int64_t part_of_worker(const NestFacts::OperandFacts& o, const Nest& nest, const NestPlan& plan) {
+  for (const Parallel& p : plan.parallel)
+    if (const size_t a = size_t(p.axis); p.parts > 1 && o.coef[a] != 0) return std::abs(o.coef[a]) * ceil_div(nest.axes[a].extent, p.parts);
+  return plan.tasks() > 1 ? 0 : -1;
+}
+
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context) {
-  const TileCounts counts = count_tiles(nest, plan);
+  const TileCounts counts = count_tiles(nest, plan, context);
   return Counter(CountedPlan(nest, facts, plan, context, counts)).run();
 }
 
 bool copied_alone(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context) {
-  const TileCounts counts = count_tiles(nest, plan);
+  const TileCounts counts = count_tiles(nest, plan, context);
   return Counter(CountedPlan(nest, facts, plan, context, counts)).copied_alone();
 }
 

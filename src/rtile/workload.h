@@ -1,25 +1,42 @@
 // Workload of a planned nest: instruction counts, streams per memory level, dependency chains. The analytical heart: footprints of the
 // tile at every depth of the loops, and what must cross each level because it does not fit.
 #pragma once
+#include <cstdlib>
+
 #include "rtile/nest_facts.h"
 #include "rtile/residence.h"
 
 namespace rgen::rtile {
 
+/// How a program's nests divide an intermediate tensor among their workers: what one has written comes from its caches to the others.
+struct Exchange {
+  bool made = false;  ///< an earlier nest has made it
+  /// part_of_worker of the nest that has made it, and of the one that will read it; 0, too: not planned yet, which will do the same.
+  int64_t made_parts = 0, read_parts = 0;
+
+  /// Neither is whole, or still to be planned, and they are not the same but for what rounding and windows make of them.
+  bool other_parts() const {
+    if (made_parts == 0 || read_parts == 0) return false;
+    if (made_parts < 0 || read_parts < 0) return made_parts != read_parts;
+    return 4 * std::abs(made_parts - read_parts) > made_parts;
+  }
+};
+
 /// What planning knows beside the nest itself.
 struct PlanContext : Residence {
   const ir::TensorProgram& program;
   const hw::Profile& profile;
-  int threads = 1;                     ///< workers the nest may use
-  int sharers = 1;                     ///< workers active at once (a fused group's nests run inside its tasks)
-  std::vector<bool> prepackable = {};  ///< per tensor: a constant read in one place only
-  std::vector<bool> made_beside = {};  ///< per tensor (empty: none): nests of the same fused group make it, tile by tile
-  int breadth = 1;                     ///< ConstructOptions::breadth
-  int register_tiles = 18;             ///< that go on to loops and placement
-  bool near = false;                   ///< what is not copied first waits in the nearest cache, whatever `home` says
-  double ahead_bytes = 0;              ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
-  std::vector<bool> continued = {};    ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
-  int64_t warps = 0;                   ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
+  int threads = 1;                       ///< workers the nest may use
+  int sharers = 1;                       ///< workers active at once (a fused group's nests run inside its tasks)
+  std::vector<bool> prepackable = {};    ///< per tensor: a constant read in one place only
+  std::vector<bool> made_beside = {};    ///< per tensor (empty: none): nests of the same fused group make it, tile by tile
+  int breadth = 1;                       ///< ConstructOptions::breadth
+  int register_tiles = 18;               ///< that go on to loops and placement
+  bool near = false;                     ///< what is not copied first waits in the nearest cache, whatever `home` says
+  double ahead_bytes = 0;                ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
+  std::vector<Exchange> exchanged = {};  ///< per tensor (empty: nothing)
+  std::vector<bool> continued = {};      ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
+  int64_t warps = 0;                     ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
   /// Per tensor (empty: none): ... an earlier one has read the task's part in one step (takes_whole), in vectors along an axis of this
   /// extent; 0: it has not.
   std::vector<int64_t> kept = {};
@@ -65,6 +82,9 @@ bool stays_in_l2(double once, double total, const PlanContext& context);
 
 /// NestPlan::copies_alone: one worker makes the padded copies sooner than all of them could be started. Pre: a CPU's plan.
 bool copied_alone(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);
+
+/// Elements of the operand's tensor from one worker's part to the next one's; 0: each has all of it; −1: there is one worker.
+int64_t part_of_worker(const NestFacts::OperandFacts& o, const Nest& nest, const NestPlan& plan);
 
 /// The busiest worker's workload.
 hw::Workload workload(const Nest& nest, const NestFacts& facts, const NestPlan& plan, const PlanContext& context);

@@ -11,6 +11,7 @@
 #include "emit/backend.h"
 #include "ir/ir.h"
 #include "rtile/construct.h"
+#include "rtile/plan_nest.h"
 
 using namespace rgen;
 
@@ -440,6 +441,115 @@ TEST_CASE("workers do not walk down into each other's rows") {
   CHECK(overheads(plan.vec, plan.vec, rows) == overheads(plan.vec, rows, plan.vec));
   std::fill(context.home.begin(), context.home.end(), int(profile.levels.size()) - 1);
   CHECK(overheads(rows, plan.vec, rows) == overheads(rows, rows, plan.vec));  // nobody's cache has them
+}
+
+TEST_CASE("the busiest worker has the larger tiles, and plans share them evenly") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const ir::TensorProgram program = ir::parse_program(R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 33, "w": 33,
+      "ci": 256, "co": 64, "r": 3, "s": 3, "stride": 1, "pad": 1, "layout": "NHWC"}})");
+  const rtile::Candidate best = rtile::construct(program, profile, {.threads = 2}).front();
+  const rtile::Nest& nest = best.program->groups[0].group.nests[0];
+  rtile::NestPlan plan = best.program->groups[0].nests[0];
+  REQUIRE(plan.tasks() == 2);
+  for (const rtile::Parallel& split : plan.parallel) {
+    const rtile::Blocking& t = plan.tile[size_t(split.axis)];
+    if (split.parts > 1) CHECK(double(2 * t.most_units(2)) / double(t.units()) < 1.07);
+  }
+  // 33 rows by 6 and 5: 18 and 15
+  const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+  const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 2), program, profile, 2};
+  const auto products = [&](int64_t rows, std::vector<rtile::Parallel> parallel) {
+    const auto p = std::find_if(nest.axes.begin(), nest.axes.end(), [](const rtile::NestAxis& a) { return a.name == "p"; });
+    REQUIRE(p != nest.axes.end());
+    for (rtile::Parallel& split : parallel) split.axis = int(p - nest.axes.begin());
+    plan.tile[size_t(p - nest.axes.begin())] = rtile::Blocking(33, 1, rows), plan.parallel = parallel;
+    double count = 0;
+    for (const hw::Workload::Issue& i : rtile::workload(nest, facts, plan, context).atoms) count += i.count;
+    return count;
+  };
+  const double all = products(6, {});
+  CHECK(products(6, {{0, 2}}) == doctest::Approx(all * 18 / 33));
+  CHECK(products(17, {{0, 2}}) == doctest::Approx(products(17, {}) * 17 / 33));
+}
+
+TEST_CASE("partial sums in rows that workers share are written beside each other with every chunk") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const ir::TensorProgram program = ir::parse_program(R"({"name": "p", "op": "conv2d", "dtype": "f32", "params": {"n": 1, "h": 1, "w": 400,
+      "ci": 256, "co": 256, "r": 1, "s": 9, "stride": 1, "pad": [0, 4], "layout": "NCHW"}})");
+  bool seen = false;
+  for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 1, .top_k = 200})) {
+    const rtile::Nest& nest = c.program->groups[0].group.nests[0];
+    rtile::NestPlan plan = c.program->groups[0].nests[0];
+    if (c.program->extended || !plan.chunked() || nest.axes[size_t(plan.vec)].name != "co") continue;
+    const rtile::NestFacts facts = rtile::nest_facts(program, nest);
+    const rtile::PlanContext context{rtile::residence(program, {nest}, profile, 2), program, profile, 2};
+    const auto overheads = [&](const std::vector<rtile::Parallel>& parallel) {
+      plan.parallel = parallel;
+      return rtile::workload(nest, facts, plan, context).call_overheads;
+    };
+    if (plan.tile[size_t(plan.vec)].blocks < 2) continue;
+    const double apart = overheads({}), beside = overheads({{plan.vec, 2}});
+    CHECK(beside > apart + 9 * 16e3 / 2);  // 400 rows of 512 bytes each, half of them, in 9 chunks and more
+    seen = true;
+  }
+  CHECK(seen);
+}
+
+TEST_CASE("workers read intermediate tensors in the parts in which they were made, or pay for the others'") {
+  const hw::Profile profile = hw::load_profile("zen5");
+  const ir::TensorProgram program = ir::parse_program(R"--({"inputs": {"X": {"shape": [64, 64, 128]}},
+      "compute": ["S[p:64, q:60, c:128] = max(s:5 | X[p, q + s, c])", "Y[p:60, q:60, c:128] = max(r:5 | S[p + r, q, c])"], "outputs": ["Y"]
+})--");
+  const std::vector<rtile::Nest> nests = rtile::build_nests(program);
+  REQUIRE(nests.size() == 2);
+  const auto axis = [](const rtile::Nest& n, const std::string& name) {
+    const auto at = std::find_if(n.axes.begin(), n.axes.end(), [&](const rtile::NestAxis& a) { return a.name == name; });
+    return int(at - n.axes.begin());
+  };
+  rtile::PlanContext context{rtile::residence(program, nests, profile, 2), program, profile, 2};
+  context.prepackable.assign(program.tensors.size(), false);
+  const int between = nests[0].inner[0].tensor;
+  const auto overheads = [&](size_t n, const char* along, const rtile::Exchange& e) {
+    context.exchanged.clear();
+    rtile::NestPlan plan = rtile::plan_nest(nests[n], context, 1).front();
+    for (const char* a : {"p", "q"})
+      plan.tile[size_t(axis(nests[n], a))] = rtile::Blocking(nests[n].axes[size_t(axis(nests[n], a))].extent, 1, 2);
+    plan.parallel.clear();
+    if (*along) plan.parallel = {{axis(nests[n], along), 2}};
+    const rtile::NestFacts facts = rtile::nest_facts(program, nests[n]);
+    const double alone = rtile::workload(nests[n], facts, plan, context).call_overheads;
+    context.exchanged.assign(program.tensors.size(), {});
+    context.exchanged[size_t(between)] = e;
+    return rtile::workload(nests[n], facts, plan, context).call_overheads - alone;
+  };
+  constexpr double line_ns = 10;
+  const double lines = 64.0 * 60 * 128 * 4 / 64, row = 60 * 128;
+  // who makes it: as those who read it, by other parts, by one worker for both, by both for one
+  const int64_t by_rows = 30 * int64_t(row), by_columns = 30 * 128;
+  CHECK(overheads(0, "p", {true, 0, by_rows}) == 0);
+  CHECK(overheads(0, "q", {true, 0, by_rows}) == doctest::Approx(lines / 4 * line_ns));
+  CHECK(overheads(0, "", {true, 0, by_rows}) == doctest::Approx(lines / 2 * line_ns));
+  CHECK(overheads(0, "p", {true, 0, -1}) == doctest::Approx(lines / 2 * line_ns));
+  CHECK(overheads(0, "", {true, 0, -1}) == 0);
+  // who reads it: four rows of the other half, two of which the windows at the middle reach on the mean; columns have no window
+  CHECK(overheads(1, "p", {true, 32 * int64_t(row), 0}) == doctest::Approx(lines / 2 * (4.0 / 30 / 2) * line_ns));
+  CHECK(overheads(1, "q", {true, by_columns, 0}) == 0);
+  CHECK(overheads(1, "q", {true, 32 * int64_t(row), 0}) == doctest::Approx(lines / 4 * line_ns));
+  CHECK(overheads(1, "p", {false, 0, 0}) == 0);
+
+  // and both nests are planned with the same parts
+  bool two = false;
+  for (const rtile::Candidate& c : rtile::construct(program, profile, {.threads = 2})) {
+    if (c.program->groups.size() != 2) continue;
+    std::vector<std::string> names;
+    for (const rtile::GroupPlan& g : c.program->groups)
+      for (const rtile::Parallel& split : g.nests[0].parallel)
+        if (split.parts > 1) names.push_back(g.group.nests[0].axes[size_t(split.axis)].name.substr(0, 1));
+    REQUIRE(names.size() == 2);
+    CHECK(names[0] == names[1]);
+    two = true;
+  }
+  CHECK(two);
 }
 
 TEST_CASE("one worker makes copies that take less time than starting the others") {
