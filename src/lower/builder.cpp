@@ -102,15 +102,26 @@ int Builder::local(Body& body, const std::string& name, DType dtype, int64_t ele
 }
 
 int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
-  constexpr int64_t kPage = 4096;
-  int64_t bytes = round_up(elements * size_of(dtype), 64) + (tasks > 1 ? rtile::kWrittenAhead : 0), at = program.workspace_bytes;
+  constexpr int64_t kPage = 4096, kApart = kPage / 2;  // prefetchers go on behind what a task writes, and take the next task's lines
+  const auto add = [&](int64_t at, int64_t each) {
+    program.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, at, tasks > 1 ? each : 0, byte_wide});
+    return int(program.buffers.size()) - 1;
+  };
+  int64_t bytes = round_up(elements * size_of(dtype), 64);
+  if (tasks > 1 && bytes <= kApart) {  // short ones are a page apart, with others of their task's behind them
+    if (page_tasks_ != tasks || in_page_ + bytes > kApart)
+      page_ = program.workspace_bytes, page_tasks_ = tasks, in_page_ = 0, program.workspace_bytes += kPage * tasks;
+    in_page_ += bytes;
+    return add(page_ + in_page_ - bytes, kPage);
+  }
+  if (tasks > 1) bytes += kApart;
+  int64_t at = program.workspace_bytes;
   if (bytes >= kPage) {
     bytes = round_up(bytes, kPage), at += floor_mod((half_page_ ? kPage / 2 : 0) - at, kPage);
     half_page_ = !half_page_;
   }
-  program.buffers.push_back({name, dtype, elements, Buffer::Kind::workspace, -1, at, tasks > 1 ? bytes : 0, byte_wide});
   program.workspace_bytes = at + bytes * std::max<int64_t>(1, tasks);
-  return int(program.buffers.size()) - 1;
+  return add(at, bytes);
 }
 
 Int Places::next(const std::string& name, int64_t extent) {

@@ -63,11 +63,12 @@ class Builder {
   std::pair<Int, Int> share(Body& body, int task, int64_t count, int64_t tasks);
   /// A pointer to a buffer on the stack of the procedure with this body.
   int local(Body& body, const std::string& name, DType dtype, int64_t elements);
-  /// A buffer behind what the workspace has so far: one, or one for each of several tasks.
+  /// A buffer behind what the workspace has so far: one, or one for each of several tasks, half a page and more from the next one's.
   int workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks = 1, bool byte_wide = false);
 
  private:
-  bool half_page_ = true;  ///< where the next large buffer begins
+  bool half_page_ = true;                            ///< where the next large buffer begins
+  int64_t page_ = 0, page_tasks_ = 0, in_page_ = 0;  ///< of the short buffers of so many tasks: where they are, bytes taken of each task's
 };
 
 /// A number that counts through the places of several axes, taken apart by integer lets, the outermost axis first.

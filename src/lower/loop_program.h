@@ -56,7 +56,7 @@ struct TensorMap {
 };
 
 /// Memory. Arguments come from the caller; local ones stand on the stack of the procedure that points to them; workspace is laid out at
-/// `offset`, `per_task` copies of it one after the other; shared ones are a GPU's thread block's, warp ones each warp's part of that. A map
+/// `offset`, tasks' copies of it `per_task` bytes apart; shared ones are a GPU's thread block's, warp ones each warp's part of that. A map
 /// is no memory, but how the copy unit sees a tensor in place of its pointer.
 struct Buffer {
   std::string name;

@@ -173,7 +173,8 @@ class Machine {
       if (b.offset % 64 != 0 || b.per_task % 64 != 0) report(&b, "alignment", "buffer " + b.name + " is not aligned to 64 bytes");
       if (b.per_task > 0 && b.per_task < b.elements * size_of(b.dtype))
         report(&b, "copies", "the tasks' copies of buffer " + b.name + " overlap");
-      ranges.push_back({b.offset, b.offset + int64_t(memory_.back().size()) * size_of(b.dtype), &b});
+      for (int64_t copy = 0; copy < (b.per_task > 0 ? most_tasks : 1); ++copy)  // others may lie between two of them
+        ranges.push_back({b.offset + copy * b.per_task, b.offset + copy * b.per_task + b.elements * size_of(b.dtype), &b});
     }
     std::sort(ranges.begin(), ranges.end(), [](const Range& x, const Range& y) { return x.begin < y.begin; });
     for (size_t i = 0; i < ranges.size(); ++i) {
