@@ -85,6 +85,26 @@ TEST_CASE("a fused group forks once, and every thread has a tile") {
   }
 }
 
+TEST_CASE("half a page lies between the buffers of neighbouring tasks, and short ones of a task share a page") {
+  int short_ones = 0;
+  for (const char* name : {"zen5", "haswell_avx2"})
+    for (const int rows : {40, 1200}) {
+      const ir::TensorProgram program = softmax_program(rows, 100);
+      const rtile::Candidate c = rtile::construct(program, hw::load_profile(name), {.threads = 3}).front();
+      const lower::LoopProgram loops = lower::lower(program, *c.program);
+      std::vector<std::pair<int64_t, int64_t>> taken;  // of the first task, from the first page of its short buffers
+      for (const lower::Buffer& b : loops.buffers) {
+        if (b.kind != lower::Buffer::Kind::workspace || b.per_task == 0) continue;
+        const int64_t bytes = b.elements * size_of(b.dtype);
+        CHECK(b.per_task >= bytes + 2048);
+        if (bytes <= 2048) taken.emplace_back(b.offset, b.offset + bytes), ++short_ones;
+      }
+      for (size_t k = 1; k < taken.size(); ++k) CHECK(taken[k].second - taken[0].first <= 2048);
+      CHECK(lower::simulate(loops, int64_t{1} << 24).violations.empty());
+    }
+  CHECK(short_ones >= 2);
+}
+
 TEST_CASE("a tile stores no more to memory at once than a core goes on beside") {
   const hw::Profile profile = hw::load_profile("zen4");
   const auto rows = [&](int all, int columns) {
