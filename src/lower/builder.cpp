@@ -83,9 +83,7 @@ std::pair<Int, Int> Builder::share(Body& body, int task, int64_t count, int64_t 
   part(first, Int::var(task, count)), part(last, Int::var(task, count) + Int(count));
   return {Int::var(first), Int::var(last)};
 }
-/// Loads wait for earlier stores that are under way to the same place of another page, so buffers that are walked together, with each other
-/// or with tensors, which often begin where a page or one of its first lines does, begin half a page apart (exponentials into a buffer 64
-/// bytes behind their arguments', modulo a page, 13.6 µs, 0 or 2048 behind 7.8; Zen 4).
+
 Int Builder::start(Body& body, const rtile::Blocking& t, const Int& block, int64_t last) {
   const Int at = block * (t.hi * t.unit);
   if (t.n_hi >= last) return at;
@@ -101,6 +99,9 @@ int Builder::local(Body& body, const std::string& name, DType dtype, int64_t ele
   return p;
 }
 
+/// Loads wait for earlier stores that are under way to the same place of another page, so buffers that are walked together, with each other
+/// or with tensors, which often begin where a page or one of its first lines does, begin half a page apart (exponentials into a buffer 64
+/// bytes behind their arguments', modulo a page, 13.6 µs, 0 or 2048 behind 7.8; Zen 4).
 int Builder::workspace(const std::string& name, DType dtype, int64_t elements, int64_t tasks, bool byte_wide) {
   constexpr int64_t kPage = 4096, kApart = kPage / 2;  // prefetchers go on behind what a task writes, and take the next task's lines
   const auto add = [&](int64_t at, int64_t each) {

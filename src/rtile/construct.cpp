@@ -255,10 +255,9 @@ class Constructor {
   void note_parts(const GroupPlan& g) {
     if (exchanged_.empty() || !g.shared.empty()) return;
     for (size_t n = 0; n < g.nests.size(); ++n)
-      for (const auto& o : nest_facts(program_, g.group.nests[n]).operands) {
+      for (const auto& o : nest_facts(program_, g.group.nests[n]).operands)
         if (Exchange& e = exchanged_[size_t(o.tensor)]; e.made)
           (o.is_store ? e.made_parts : e.read_parts) = part_of_worker(o, g.group.nests[n], g.nests[n]);
-      }
   }
   /// Plans of each group; none: one of them has none. Who comes first divides what they exchange as suits it, those who read or, where
   /// `makers_first`, those who make it; the others may follow.

@@ -35,7 +35,7 @@ double capacity_together(const hw::MemoryLevel& level, int threads) {
 /// and two threads, stored to it, take 1.24, 1.41, 1.62 and 1.76 and 1.02, 1.34, 1.28 and 1.37 times as long as its bandwidth says (Zen 5,
 /// 32 MiB).
 constexpr double kByParts = 1.3;
-double last_cache(const hw::MemoryLevel& level, int threads) { return double(level.capacity_bytes) * (threads > 1 ? kByParts : 1); }
+double by_parts(int threads) { return threads > 1 ? kByParts : 1; }
 
 /// The first cache keeps all of what fits it: copies of 48 KiB on Zen 5 take as long a line as of 16, of 52 twice as long.
 constexpr double kFirst = 0.9;
@@ -44,9 +44,8 @@ size_t level_that_holds(const hw::Profile& profile, double bytes, int threads) {
   const bool cpu = profile.kind == hw::Profile::Kind::cpu;
   for (size_t l = 0; l + 1 < profile.levels.size(); ++l) {
     const bool shared_with_others = cpu && l > 1 && l + 2 == profile.levels.size();
-    const double holds = shared_with_others ? 0.5 * last_cache(profile.levels[l], threads)
-                                            : (cpu && l == 0 ? kFirst : 0.8) * capacity_together(profile.levels[l], threads);
-    if (bytes <= holds) return l;
+    const double share = shared_with_others ? 0.5 * by_parts(threads) : cpu && l == 0 ? kFirst : 0.8;
+    if (bytes <= share * capacity_together(profile.levels[l], threads)) return l;
   }
   return profile.levels.size() - 1;
 }
@@ -72,7 +71,7 @@ Residence of_tensors(const ir::TensorProgram& program, const std::vector<bool>& 
   const bool cpu = profile.kind == hw::Profile::Kind::cpu, memory = home + 1 == profile.levels.size();
   if (cpu && !memory && home == 2) r.missing = 1 - kept_by_second(total / capacity_together(profile.levels[1], threads));
   if (cpu && profile.levels.size() > 2 && memory) {
-    const double cache = last_cache(profile.levels[home - 1], threads);
+    const double cache = by_parts(threads) * double(profile.levels[home - 1].capacity_bytes);
     double results = 0;
     for (int t : program.outputs) results += tensor_bytes(program[t]);
     r.missing = 1 - kept(total / cache), r.missing_beside_streams = 1 - kept((total - results) / cache);

@@ -73,9 +73,6 @@ struct Parallel {
   int64_t parts = 1;
 };
 
-/// A core that writes lines fetches those behind them, so many bytes, in order to write them too: what other cores write lies further away.
-constexpr int64_t kWrittenAhead = 256;
-
 /// Where an access reads from.
 enum class Placement : uint8_t {
   direct,   ///< the tensor as the caller laid it out

@@ -10,6 +10,8 @@ namespace rgen::rtile {
 namespace {
 
 constexpr double kMovedNs = 10;  ///< of a line that goes from core to core, where many do
+/// A core that writes lines fetches those behind them, so many bytes, in order to write them too: what other cores write lies further away.
+constexpr int64_t kWrittenAhead = 256;
 
 class Counter : CountedPlan {
  public:
@@ -94,7 +96,7 @@ class Counter : CountedPlan {
   /// another layout of which each worker makes some places and reads some channels, a quarter of the lines: 14 to 18 ns a line where a
   /// virtual machine's cores have different last caches, and nothing worth mentioning where they share one (from minute to minute; Zen 5).
   void exchanges() {
-    if (gpu() || c_.threads == 1 || c_.exchanged.empty()) return;
+    if (c_.exchanged.empty()) return;
     const double others = 1 - 1.0 / c_.threads;
     for (size_t i = 0; i < facts_.operands.size(); ++i) {
       const auto& o = facts_.operands[i];

@@ -34,7 +34,7 @@ struct PlanContext : Residence {
   int register_tiles = 18;               ///< that go on to loops and placement
   bool near = false;                     ///< what is not copied first waits in the nearest cache, whatever `home` says
   double ahead_bytes = 0;                ///< that the nest fetches from memory beside its own work, for the next tile of a fused group
-  std::vector<Exchange> exchanged = {};  ///< per tensor (empty: nothing)
+  std::vector<Exchange> exchanged = {};  ///< per tensor (empty: nothing; so one worker's, a fused group's and a GPU's)
   std::vector<bool> continued = {};      ///< per tensor (empty: none): the next tile of a fused group begins where this one ends
   int64_t warps = 0;                     ///< > 0: a GPU's nest that runs inside each of so many tasks of a warp, as one of several
   /// Per tensor (empty: none): ... an earlier one has read the task's part in one step (takes_whole), in vectors along an axis of this

@@ -552,6 +552,24 @@ TEST_CASE("workers read intermediate tensors in the parts in which they were mad
   CHECK(two);
 }
 
+TEST_CASE("several last caches hold what their workers share, and one 1.3 times half of its size for two workers") {
+  hw::Profile profile = hw::load_profile("zen5");
+  const auto home = [&](double of_last_cache, int shared_by, int threads) {
+    profile.levels[2].shared_by = shared_by;
+    const int64_t elements = int64_t(of_last_cache * double(profile.levels[2].capacity_bytes) / 8);
+    const ir::TensorProgram program =
+        ir::parse_program(R"--({"inputs": {"X": {"shape": [)--" + std::to_string(elements) + R"--(]}}, "compute": ["Y[i:)--" +
+                          std::to_string(elements) + R"--(] = X[i] + 1"], "outputs": ["Y"]})--");
+    return rtile::residence(program, rtile::build_nests(program), profile, threads).together;
+  };
+  CHECK(home(0.49, 8, 1) == 2);
+  CHECK(home(0.6, 8, 1) == 3);
+  CHECK(home(0.6, 8, 2) == 2);
+  CHECK(home(0.7, 8, 2) == 3);
+  CHECK(home(2, 8, 32) == 2);
+  CHECK(home(2, 32, 32) == 3);
+}
+
 TEST_CASE("one worker makes copies that take less time than starting the others") {
   const hw::Profile profile = hw::load_profile("zen4");
   const auto alone = [&](const char* size) {
